@@ -1,0 +1,49 @@
+"""Cancellation as a signal that bodies and processes can read, wait for and react to (rule 9)."""
+
+import asyncio
+from collections.abc import Callable
+
+
+class CancelSignal:
+    """Set once, with its cause; the first cause wins. Reading `cancelled` is safe from any thread."""
+
+    __slots__ = ("_callbacks", "cause")
+
+    def __init__(self) -> None:
+        self.cause: str | None = None
+        self._callbacks: list[Callable[[], object]] = []
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the signal has been given."""
+        return self.cause is not None
+
+    def cancel(self, cause: str) -> None:
+        """Give the signal and run every callback once, newest first. To be called in the event loop's thread."""
+        if self.cause is None:
+            self.cause = cause
+            while self._callbacks:
+                self._callbacks.pop()()
+
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Run `callback` when the signal is given (at once if it was); returns an idempotent disposer."""
+        if self.cause is not None:
+            callback()
+            return lambda: None
+        self._callbacks.append(callback)
+
+        def dispose() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return dispose
+
+    async def wait(self) -> str:
+        """Wait for the signal; returns its cause."""
+        given = asyncio.Event()
+        dispose = self.on_cancel(given.set)
+        try:
+            await given.wait()
+        finally:
+            dispose()
+        return self.cause or ""

@@ -1,0 +1,1 @@
+"""The command line: a lazy group, one module a command, and the screen they print on."""

@@ -1,0 +1,137 @@
+"""The `pegboard` command: help from data alone, a command's module imported only when it runs."""
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from pegboard.commands import KERNEL_COMMANDS
+from pegboard.discovery import Distribution, discover
+from pegboard.errors import PegboardError
+from pegboard.text import one_line, printable
+
+
+@dataclass(slots=True)
+class Options:
+    """The global options, handed to every command as `ctx.obj`."""
+
+    disable: tuple[str, ...] = ()
+    strict: bool = False
+    debug: bool = False
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and one-line help; packs' commands come from their static metadata."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The kernel's commands in their own order, then the packs' by name."""
+        return [*KERNEL_COMMANDS, *(name for name in sorted(_pack_commands()) if name not in KERNEL_COMMANDS)]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        """Import one command, and no other."""
+        if found := KERNEL_COMMANDS.get(name):
+            module, _, attribute = found[0].partition(":")
+            return _load_attribute(module, attribute)
+        if owner := _pack_commands().get(name):
+            from pegboard.cli.packs import load_pack_command
+
+            return load_pack_command(name, owner, ctx.find_object(Options) or Options())
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        packs = _pack_commands()
+        rows = [(name, KERNEL_COMMANDS[name][1] if name in KERNEL_COMMANDS else one_line(packs[name].summary))
+                for name in self.list_commands(ctx)]  # fmt: skip
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command named by the first argument; an unknown one is refused with the nearest name."""
+        name = args[0]
+        command = self.get_command(ctx, name)
+        if command is None:
+            from pegboard.text import did_you_mean
+
+            near = did_you_mean(name, self.list_commands(ctx))
+            raise click.UsageError(f"there is no command `{one_line(name, 80)}`{near}", ctx)
+        return name, command, args[1:]
+
+
+def _load_attribute(module: str, attribute: str) -> click.Command:
+    from importlib import import_module
+
+    command: click.Command = getattr(import_module(module), attribute)
+    return command
+
+
+def _pack_commands() -> dict[str, Distribution]:
+    owners: dict[str, Distribution] = {}
+    for distribution in discover():
+        for name in distribution.commands:
+            owners.setdefault(name, distribution)
+    return owners
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog='Try: pegboard run "Where are the settings read?"   Every command has --help with examples.',
+)
+@click.option("--disable", metavar="PACK", multiple=True, help="Leave a pack out, this once; may be repeated.")
+@click.option("--strict", is_flag=True, help="Stop with exit 1 if any pack failed or waits for another.")
+@click.option("--debug", is_flag=True, help="Show tracebacks.")
+@click.option("--version", is_flag=True, help="Print the version and exit.")
+@click.pass_context
+def pegboard(ctx: click.Context, disable: tuple[str, ...], strict: bool, debug: bool, version: bool) -> None:
+    """Run an agent on the current directory, with exactly the capabilities that your packs give it."""
+    ctx.obj = Options(disable, strict, debug)
+
+
+def main() -> None:
+    """Run the command line and exit: 0 done, 1 failed, 2 used wrongly, 130 interrupted."""
+    if "--version" in sys.argv[1:2]:
+        from pegboard import __version__
+
+        click.echo(f"pegboard {__version__}")
+        return
+    sys.exit(_run(sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        code: Any = pegboard.main(arguments, prog_name="pegboard", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        return 2
+    except click.UsageError as error:
+        return _complain(f"{error.format_message()} (see `{_help_of(error.ctx)}`)", error.exit_code, arguments)
+    except click.ClickException as error:
+        return _complain(error.format_message(), error.exit_code, arguments)
+    except PegboardError as error:
+        return _complain(str(error), error.exit_code, arguments)
+    except (KeyboardInterrupt, click.Abort):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def _complain(message: str, code: int, arguments: list[str]) -> int:
+    if "--debug" in arguments:
+        import traceback
+
+        traceback.print_exc()
+    click.echo(f"pegboard: {printable(message)}", err=True)
+    return code
+
+
+def _help_of(ctx: click.Context | None) -> str:
+    return f"{ctx.command_path if ctx else 'pegboard'} --help"

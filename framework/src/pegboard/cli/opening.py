@@ -1,0 +1,45 @@
+"""Opening a host for a command: options applied, packs that failed mentioned once, on stderr."""
+
+import click
+
+from pegboard.cli.group import Options
+from pegboard.discovery import discover
+from pegboard.errors import PegboardError, UsageError
+from pegboard.host import Host
+from pegboard.text import count, did_you_mean, printable
+
+
+def check_disabled_names(options: Options) -> None:
+    """Refuse a `--disable` of a pack that is not installed.
+
+    Raises:
+        UsageError: naming the nearest installed pack.
+    """
+    installed = [distribution.pack[0] for distribution in discover() if distribution.pack]
+    for name in options.disable:
+        if name not in installed:
+            raise UsageError(f"--disable {name}: no pack of that name is installed{did_you_mean(name, installed)}")
+
+
+def open_host(options: Options) -> Host:
+    """Load the packs and say in one line on stderr which of them are not there although they should be.
+
+    Raises:
+        PegboardError: bad configuration, a required pack is missing, or with --strict any pack is.
+    """
+    check_disabled_names(options)
+    host = Host.open(disable=options.disable)
+    missing = [pack for pack in host.packs if pack.state in ("failed", "waiting")]
+    if missing:
+        told = "; ".join(f"{pack.name} {pack.state}: {pack.reason}" for pack in missing)
+        line = f"{count(len(missing), 'pack')} left out · {told} · pegboard packs doctor"
+        if options.strict:
+            raise PegboardError(line)
+        click.echo(f"warning: {printable(line)}", err=True)
+    return host
+
+
+def report_faults(host: Host) -> None:
+    """Say on stderr which hook implementations failed, once for each pack and hook."""
+    for pack, hook, text in dict.fromkeys((fault.pack, fault.hook, fault.text) for fault in host.faults):
+        click.echo(f"warning: `{hook}` of pack {pack} failed and was left out: {printable(text)}", err=True)

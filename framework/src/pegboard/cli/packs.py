@@ -1,0 +1,191 @@
+"""`pegboard packs`: what is installed, what became of it, and who decided; listing imports nothing."""
+
+import json
+import os
+from collections.abc import Iterable
+
+import click
+
+from pegboard.cli.group import Options
+from pegboard.config import Config, load_config
+from pegboard.discovery import Distribution, discover
+from pegboard.errors import ConfigError, PegboardError, UsageError
+from pegboard.packs import Pack, survey
+from pegboard.text import count, did_you_mean, one_line, printable
+
+_COLOURS = {"active": "green", "failed": "red", "waiting": "yellow", "disabled": "bright_black"}
+
+
+_EXAMPLES = """\b
+Examples:
+  pegboard packs
+  pegboard packs list --load --effective
+  pegboard packs doctor
+"""
+
+
+@click.group(invoke_without_command=True, epilog=_EXAMPLES)
+@click.option("--effective", is_flag=True, help="Show which file, variable or option decided.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.pass_context
+def packs(ctx: click.Context, effective: bool, as_json: bool) -> None:
+    """Show which packs are installed and what became of each.
+
+    Without a subcommand this is `packs list`.
+    """
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_packs, load=False, effective=effective, as_json=as_json)
+
+
+@packs.command("list", epilog="Examples: pegboard packs list --effective  ·  pegboard packs list --load --json")
+@click.option("--load", is_flag=True, help="Import the packs, to tell active from failed.")
+@click.option("--effective", is_flag=True, help="Show which file, variable or option decided.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+@click.pass_obj
+def list_packs(options: Options, load: bool, effective: bool, as_json: bool) -> int:
+    """List the packs: enabled, disabled, waiting; with --load also active and failed. Imports nothing without it."""
+    config, found = read_packs(options)
+    if load:
+        found = load_packs(config, found)
+    if as_json:
+        click.echo(json.dumps([pack.as_json() for pack in found], indent=1))
+    else:
+        _print_list(found, effective)
+    for problem in config.problems:
+        click.echo(f"warning: {printable(str(problem))}", err=True)
+    bad = any(pack.state in ("failed", "waiting") for pack in found)
+    return 1 if options.strict and bad else 0
+
+
+@packs.command(epilog="Example: pegboard packs info workspace")
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+@click.pass_obj
+def info(options: Options, name: str, as_json: bool) -> None:
+    """Show what one pack declares in its static metadata, without importing it."""
+    pack = _find(read_packs(options)[1], name)
+    distribution = pack.distribution
+    facts = {
+        **pack.as_json(),
+        "summary": distribution.summary,
+        "object": pack.reference,
+        "tools": sorted(distribution.tools),
+        "commands": sorted(distribution.commands),
+        "claims_policy": distribution.claims_policy,
+        "needs": list(pack.needs),
+        "location": distribution.location,
+    }
+    if as_json:
+        click.echo(json.dumps(facts, indent=1))
+        return
+    for key, value in facts.items():
+        shown = " ".join(value) if isinstance(value, list) else str(value if value not in (None, "") else "-")
+        click.echo(f"{key:<14} {printable(shown)}")
+
+
+@packs.command(epilog="Examples: pegboard packs doctor  ·  pegboard packs doctor acme-tickets")
+@click.argument("name", required=False)
+@click.pass_obj
+def doctor(options: Options, name: str | None) -> int:
+    """Load every pack and explain each one that is not active. Exit 1 if one failed or waits."""
+    config, found = read_packs(options)
+    found = load_packs(config, found)
+    chosen = [_find(found, name)] if name else list(found)
+    for problem in config.problems:
+        click.echo(f"config    {printable(str(problem))}")
+    for pack in chosen:
+        _explain(pack)
+    bad = [pack for pack in chosen if pack.state in ("failed", "waiting")]
+    click.echo(f"{count(len(chosen), 'pack')} looked at, {len(bad)} with a problem" if chosen else "no packs installed")
+    return 1 if bad or config.problems else 0
+
+
+def read_packs(options: Options) -> tuple[Config, tuple[Pack, ...]]:
+    """Return the configuration and every installed pack, from static metadata alone.
+
+    Raises:
+        UsageError: `--disable` names a pack that is not installed.
+    """
+    found = discover()
+    names = [distribution.pack[0] for distribution in found if distribution.pack]
+    for name in options.disable:
+        if name not in names:
+            raise UsageError(f"--disable {name}: no pack of that name is installed{did_you_mean(name, names)}")
+    config = load_config(names, options.disable, os.environ)
+    return config, survey(found, config)
+
+
+def load_packs(config: Config, found: Iterable[Pack]) -> tuple[Pack, ...]:
+    """Import the enabled packs and return all with what became of each."""
+    from pegboard.host import Host
+
+    return Host(config, [pack.distribution for pack in found]).packs
+
+
+def load_pack_command(name: str, owner: Distribution, options: Options) -> click.Command:
+    """Import the command that a pack declares.
+
+    Raises:
+        PegboardError: the pack is not enabled, or its command can't be imported.
+    """
+    config, found = read_packs(options)
+    pack = next(pack for pack in found if pack.distribution is not None and pack.distribution.name == owner.name)
+    if pack.state != "enabled":
+        raise PegboardError(f"`{name}` is a command of pack `{pack.name}`, which is {pack.state}: {pack.reason}")
+    if config.problems:
+        raise ConfigError(config.problems)
+    from importlib_metadata import EntryPoint
+
+    try:
+        command = EntryPoint(name=name, value=owner.commands[name], group="pegboard.commands").load()
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise PegboardError(f"command `{name}` of pack `{pack.name}` can't be loaded: {error!r}") from error
+    if not isinstance(command, click.Command):
+        raise PegboardError(f"command `{name}` of pack `{pack.name}` is {type(command).__name__}, not a click command")
+    return command
+
+
+def _print_list(found: Iterable[Pack], effective: bool) -> None:
+    rows = list(found)
+    if not rows:
+        click.echo("no packs installed; try: pip install pegboard-all")
+    width = max((len(pack.name) for pack in rows), default=0)
+    for pack in sorted(rows, key=lambda pack: pack.name):
+        tools = " ".join(sorted(pack.distribution.tools))
+        what = pack.reason or tools or pack.distribution.summary
+        click.secho(f"{pack.state:<9}", fg=_COLOURS.get(pack.state), nl=False)
+        click.echo(f" {pack.name:<{width}}  {pack.distribution.version:<8} {one_line(what, 160)}", nl=False)
+        click.secho(f"   decided by {printable(pack.decided_by)}" if effective else "", dim=True)
+
+
+def _explain(pack: Pack) -> None:
+    click.secho(f"{pack.state:<9}", fg=_COLOURS.get(pack.state), nl=False)
+    click.echo(f" {pack.name} {pack.distribution.version} ({pack.distribution.name})")
+    if pack.state in ("failed", "waiting", "disabled"):
+        click.echo(f"          why   {printable(pack.reason)}")
+        if pack.reference:
+            click.echo(
+                f"          from  {printable(pack.reference)}, installed at {printable(pack.distribution.location)}"
+            )
+        click.echo(f"          mend  {_remedy(pack)}")
+
+
+def _remedy(pack: Pack) -> str:
+    match pack.state:
+        case "disabled":
+            return f"remove that setting ({pack.decided_by}) to have it again"
+        case "waiting":
+            return "bring back the pack it needs, or switch this one off too"
+        case _ if "bad settings" in pack.reason:
+            return "correct the settings named above"
+        case _:
+            return f"repair or upgrade {pack.distribution.name}, or set packs.{pack.name}.enabled = false"
+
+
+def _find(found: Iterable[Pack], name: str) -> Pack:
+    known = {pack.name: pack for pack in found}
+    if name not in known:
+        raise UsageError(f"no pack `{name}` is installed{did_you_mean(name, known)}")
+    return known[name]

@@ -1,0 +1,69 @@
+"""Errors that are told to a person: what happened, where, and how to mend it, in one line each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+
+class PegboardError(Exception):
+    """A failure with one clear line as its message; the command line prints it and exits 1."""
+
+    exit_code = 1
+
+
+class UsageError(PegboardError):
+    """The command line or a call was used wrongly; exits 2."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake in the configuration: `where` (a file with line, or a variable), `key` path, and what is wrong."""
+
+    where: str
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        return "  ".join(part for part in (self.where, self.key, self.text) if part)
+
+
+class ConfigError(PegboardError):
+    """Everything that is wrong with the configuration, told at once."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        lines = "".join(f"\n  {problem}" for problem in problems)
+        super().__init__(f"{count} in the configuration{lines}\nnothing was run")
+
+
+class PackFailure(PegboardError):
+    """Why one pack can't be used; the message becomes the reason of its state `failed`."""
+
+
+ModelErrorKind = Literal["route", "auth", "rate-limit", "context-too-long", "connection", "script", "response"]
+
+
+class ModelError(PegboardError):
+    """A model route could not be opened, or a request failed.
+
+    `kind` classifies it for retries and compaction; the message names the remedy.
+    """
+
+    def __init__(self, message: str, kind: ModelErrorKind) -> None:
+        self.kind = kind
+        super().__init__(message)
+
+
+class InvalidArguments(PegboardError):
+    """A model or person called a tool with arguments that its schema refuses (code INVALID_ARGS, T32)."""
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = tuple(violations)
+        super().__init__(f"invalid arguments: {'; '.join(violations)}")
+
+
+class ToolError(PegboardError):
+    """Raised by a tool body to tell the model, in one line, why it could not do what was asked."""

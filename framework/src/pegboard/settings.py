@@ -1,0 +1,88 @@
+"""A pack's own settings: a pydantic model in its constructor, filled from `[packs.<name>]`."""
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+
+from pegboard.config import Config
+from pegboard.errors import PackFailure, Problem
+from pegboard.text import did_you_mean
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, ValidationError
+
+_Model = TypeVar("_Model", bound="BaseModel")
+
+
+def takes_settings(pack: type) -> "type[BaseModel] | None":
+    """Return the settings model that a pack class asks for: the annotation of its `settings` parameter.
+
+    Raises:
+        PackFailure: the constructor takes something else, or the annotation is no pydantic model.
+    """
+    parameters = dict(inspect.signature(pack).parameters)
+    parameter = parameters.pop("settings", None)
+    for name, other in parameters.items():
+        if other.default is other.empty and other.kind not in (other.VAR_POSITIONAL, other.VAR_KEYWORD):
+            raise PackFailure(f"{pack.__name__}.__init__ takes `{name}`; a pack's takes nothing or `settings`")
+    if parameter is None:
+        return None
+    from pydantic import BaseModel
+
+    model = get_type_hints(vars(pack)["__init__"]).get("settings")
+    if not (inspect.isclass(model) and issubclass(model, BaseModel)):
+        raise PackFailure(f"{pack.__name__}.__init__: annotate `settings` with a pydantic model")
+    return model
+
+
+def build_settings(
+    config: Config, pack: str, model: "type[BaseModel] | None", given: Mapping[str, Any], problems: list[Problem]
+) -> "BaseModel | None":
+    """Check a pack's table against its model; every mistake also goes to `problems`.
+
+    Raises:
+        PackFailure: with all mistakes in one line.
+    """
+    path = ("packs", pack)
+    if model is None:
+        wrong = [config.problem((*path, key), "no such setting; this pack has none") for key in given]
+        settings = None
+    else:
+        settings, wrong = check_table(config, path, model, given)
+    if wrong:
+        problems.extend(wrong)
+        raise PackFailure("bad settings: " + "; ".join(f"{p.key} ({p.where}) {p.text}" for p in wrong))
+    return settings
+
+
+def check_table(
+    config: Config, path: tuple[str, ...], model: type[_Model], given: Mapping[str, Any]
+) -> tuple[_Model | None, list[Problem]]:
+    """Validate a table of the configuration; returns the model, or None and what is wrong with each key."""
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(dict(given), extra="forbid"), []
+    except ValidationError as error:
+        return None, list(_problems(config, path, model, error))
+
+
+def _problems(
+    config: Config, path: tuple[str, ...], model: "type[BaseModel]", error: "ValidationError"
+) -> Iterator[Problem]:
+    for entry in error.errors():
+        key = tuple(str(part) for part in entry["loc"])
+        if entry["type"] == "extra_forbidden":
+            text = f"no such setting{did_you_mean(key[-1], _fields(model, key[:-1]))}"
+        else:
+            text = entry["msg"][:1].lower() + entry["msg"][1:]
+        yield config.problem((*path, *key), text)
+
+
+def _fields(model: "type[BaseModel]", inside: tuple[str, ...]) -> list[str]:
+    for name in inside:
+        field = model.model_fields.get(name)
+        if field is None or not hasattr(field.annotation, "model_fields"):
+            return []
+        model = field.annotation  # type: ignore[assignment]
+    return list(model.model_fields)

@@ -1,0 +1,120 @@
+"""What a tool is: a name, a schema, a body, and everything policy needs to know before the body runs."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Protocol
+
+from pegboard.cancel import CancelSignal
+
+Effect = Literal["read", "write"]
+Concurrency = Literal["parallel", "exclusive"]
+Exposure = Literal["user-configurable", "system-model", "diagnostic", "runtime-only"]
+
+TOOL_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One path, command or URL that a call will use; guards decide on it."""
+
+    kind: Literal["path", "command", "url"]
+    value: str
+
+    @classmethod
+    def path(cls, value: str) -> "Touch":
+        """A file or folder, relative to the session's directory or absolute."""
+        return cls("path", value)
+
+    @classmethod
+    def command(cls, value: str) -> "Touch":
+        """A command line as a shell would get it."""
+        return cls("command", value)
+
+    @classmethod
+    def url(cls, value: str) -> "Touch":
+        """A URL that will be fetched or posted to."""
+        return cls("url", value)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a body may ask of its surroundings, by taking a parameter named `ctx`."""
+
+    directory: Path
+    session: str
+    cancel: CancelSignal
+
+
+class Arguments(Protocol):
+    """A tool's parameters: the JSON Schema a model is shown, and the check of what it sends."""
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """JSON Schema of the parameters, an object."""
+
+    def parse(self, text: str) -> dict[str, Any]:
+        """Turn JSON text into keyword arguments.
+
+        Raises:
+            InvalidArguments: with every violation, in order.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tool's result contract (T8): JSON Schema, the check, and how the value reads.
+
+    `check` returns the value as plain JSON data or raises ValueError; `render` gives what the model reads;
+    `summarize` gives the few words a person sees beside the call.
+    """
+
+    schema: Callable[[], Mapping[str, Any]]
+    check: Callable[[Any], Any]
+    render: Callable[[Any], str]
+    summarize: Callable[[Any], str]
+
+
+Body = Callable[..., Any] | Callable[..., Awaitable[Any]]
+
+
+def no_touches(**_arguments: Any) -> Iterable[Touch]:
+    """The default of `Tool.touches`: the call uses no path, command or URL."""
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """A tool as a pack hands it over with `register_tools`.
+
+    `touches` gets the arguments by keyword, is pure and cheap. `timeout` is in seconds; None means no limit of
+    its own. `inline` runs a sync body in the event loop instead of a worker thread. `examples` are tasks that a
+    person might give and that this tool answers.
+    """
+
+    name: str
+    description: str
+    arguments: Arguments
+    output: Output
+    body: Body
+    effect: Effect = "write"
+    concurrency: Concurrency = "exclusive"
+    exposure: Exposure = "user-configurable"
+    timeout: float | None = None
+    touches: Callable[..., Iterable[Touch]] = no_touches
+    examples: tuple[str, ...] = ()
+    takes_context: bool = False
+    is_async: bool = False
+    inline: bool = False
+
+    def __post_init__(self) -> None:
+        if not TOOL_NAME.fullmatch(self.name):
+            raise TypeError(f"tool {self.name!r}: a name is a lower-case letter, then letters, digits, _ (at most 64)")
+        if self.timeout is not None and not 0 < self.timeout < float("inf"):
+            raise TypeError(f'tool "{self.name}" timeout must be a positive finite number')
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """JSON Schema of the parameters; made once, on first use."""
+        return self.arguments.schema
