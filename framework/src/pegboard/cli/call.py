@@ -20,7 +20,6 @@ from pegboard.messages import ToolCall, ToolResult
 from pegboard.sessions import Session
 from pegboard.text import did_you_mean, printable
 
-
 _EXAMPLES = """\b
 Examples:
   pegboard call read path=README.md
