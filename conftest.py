@@ -1,0 +1,162 @@
+"""Fixtures for every test of the repository: packs made on the spot, an isolated home, the real command line."""
+
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pegboard import Host, ModelEvent, ModelRequest
+from pegboard.discovery import discover
+
+
+class PackFolder:
+    """A folder on `sys.path` that holds distributions as an installer would leave them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def add(
+        self,
+        name: str,
+        code: str = "",
+        *,
+        distribution: str | None = None,
+        reference: str | None = None,
+        version: str = "1.0",
+        requires: Sequence[str] = (),
+        tools: Iterable[str] = (),
+        commands: Mapping[str, str] | None = None,
+        policy: bool = False,
+        summary: str = "A sample pack",
+    ) -> str:
+        """Write a pack whose module has this source (class `Pack` is its object); returns the module's name."""
+        module = f"sample_{name.replace('-', '_')}"
+        (self.path / f"{module}.py").write_text(code, "utf-8")
+        reference = reference or f"{module}:Pack"
+        lines = ["[pegboard.packs]", f"{name} = {reference}", "[pegboard.tools]"]
+        lines += [f"{tool} = {reference}" for tool in tools]
+        lines += ["[pegboard.commands]", *(f"{key} = {value}" for key, value in (commands or {}).items())]
+        lines += ["[pegboard.policy]", f"{name} = {reference}"] if policy else []
+        dist = distribution or name
+        metadata = [f"Name: {dist}", f"Version: {version}", f"Summary: {summary}"]
+        metadata += [f"Requires-Dist: {required}" for required in requires]
+        self.write_metadata(dist, version, "\n".join(lines) + "\n", "\n".join(metadata) + "\n\nText: not a header\n")
+        return module
+
+    def write_metadata(self, distribution: str, version: str, entry_points: str | bytes, metadata: str) -> Path:
+        """Write a dist-info folder as it stands; returns it."""
+        folder = self.path / f"{distribution.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        data = entry_points.encode() if isinstance(entry_points, str) else entry_points
+        (folder / "entry_points.txt").write_bytes(data)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\n{metadata}", "utf-8")
+        return folder
+
+
+class Home:
+    """A home directory of its own; `config` writes the user's configuration file in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.environ = {"HOME": str(path), "XDG_CONFIG_HOME": str(path / ".config")}
+
+    @property
+    def config_file(self) -> Path:
+        """Where the user's configuration is read from."""
+        return self.path / ".config" / "pegboard" / "config.toml"
+
+    def config(self, text: str | bytes) -> Path:
+        """Write the user's configuration file; returns it."""
+        self.config_file.parent.mkdir(parents=True, exist_ok=True)
+        self.config_file.write_bytes(text.encode() if isinstance(text, str) else text)
+        return self.config_file
+
+
+class ScriptedModel:
+    """Answers each request with the next list of events; remembers the requests."""
+
+    label = "scripted in the test"
+
+    def __init__(self, *turns: Sequence[ModelEvent]) -> None:
+        self.turns = list(turns)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
+        """Yield the next turn's events."""
+        self.requests.append(request)
+        for event in self.turns[len(self.requests) - 1]:
+            yield event
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """An empty home, for this process and for subprocesses; no PEGBOARD_ variable is set."""
+    made = Home(tmp_path / "home")
+    made.path.mkdir()
+    for name in [name for name in os.environ if name.startswith("PEGBOARD_")]:
+        monkeypatch.delenv(name)
+    for name, value in made.environ.items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def pack_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackFolder:
+    """An empty folder on `sys.path`, also of subprocesses, in which sample packs are made."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return PackFolder(folder)
+
+
+@pytest.fixture
+def open_host(home: Home, pack_folder: PackFolder) -> Callable[..., Host]:
+    """Open a host that sees only the packs in `pack_folder`, with a configuration text and further options."""
+
+    def open_(config: str = "", **options: Any) -> Host:
+        if config:
+            home.config(config)
+        before = set(sys.modules)
+        try:
+            return Host.open(environ={}, distributions=discover([str(pack_folder.path)]), **options)
+        finally:
+            for name in set(sys.modules) - before:
+                if name.startswith("sample_"):
+                    del sys.modules[name]
+
+    return open_
+
+
+@pytest.fixture
+def pegboard(home: Home, tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run the real command line in a subprocess, in `tmp_path/work` unless `cwd` is given."""
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def run(
+        *arguments: str, cwd: Path | None = None, stdin: str | bytes | None = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        ended = subprocess.run(
+            [sys.executable, "-m", "pegboard", *arguments],
+            cwd=cwd or work,
+            input=stdin.encode() if isinstance(stdin, str) else stdin,
+            capture_output=True,
+            env={**os.environ, **home.environ, **(env or {})},
+            timeout=60,
+            check=False,
+        )
+        return subprocess.CompletedProcess(
+            ended.args, ended.returncode, ended.stdout.decode("utf-8"), ended.stderr.decode("utf-8")
+        )
+
+    return run
+
+
+@pytest.fixture
+def scripted_model() -> type[ScriptedModel]:
+    """The class of models that answer from a list: `scripted_model([TextDelta("hi"), Finish()])`."""
+    return ScriptedModel
