@@ -3,8 +3,8 @@
     .venv/bin/uv run python benchmarks/offline_answers/score.py [KEY.toml ...] [--sdists FOLDER] [--verbose]
 
 Downloads the sdists that a key names (pip, from wherever pip takes packages), unpacks them and asks every question with
-`pegboard run --json`. An answer is right when one of its places (at most four) overlaps the key's lines in the key's file;
-it is right at once when its first place does.
+`pegboard run --json`. An answer is right when one of its places (at most five) overlaps the key's lines in the key's
+file; it is right at once when its first place does.
 """
 
 import argparse
