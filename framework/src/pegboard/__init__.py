@@ -3,10 +3,10 @@
 Names are imported when they are first used, so that `pegboard --version` and `--help` stay fast.
 """
 
-from typing import TYPE_CHECKING, Any, Final
-
 __version__ = "0.1.0"
 
+# Type checkers take this for true. `typing` itself would double what `pegboard --version` costs.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pegboard.agents import Agent as Agent
     from pegboard.agents import Definition as Definition
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from pegboard.verdicts import Enter as Enter
     from pegboard.verdicts import Reject as Reject
 
-_HOMES: Final = {
+_HOMES = {
     "agents": ("Agent", "Definition", "Limits"),
     "cancel": ("CancelSignal",),
     "errors": ("ConfigError", "InvalidArguments", "ModelError", "PegboardError", "ToolError", "UsageError"),
@@ -64,14 +64,15 @@ _HOMES: Final = {
     "tools": ("Arguments", "Output", "Tool", "ToolContext", "Touch"),
     "verdicts": ("Ask", "Deny", "Enter", "Reject"),
 }
-_HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = list(_HOME_OF)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOME_OF:
         raise AttributeError(f"module 'pegboard' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"pegboard.{_HOME_OF[name]}"), name)
+    found: object = getattr(import_module(f"pegboard.{_HOME_OF[name]}"), name)
+    return found

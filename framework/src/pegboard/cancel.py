@@ -1,6 +1,5 @@
 """Cancellation as a signal that bodies and processes can read, wait for and react to (rule 9)."""
 
-import asyncio
 from collections.abc import Callable
 
 
@@ -40,6 +39,8 @@ class CancelSignal:
 
     async def wait(self) -> str:
         """Wait for the signal; returns its cause."""
+        import asyncio  # only here: packs are listed without it
+
         given = asyncio.Event()
         dispose = self.on_cancel(given.set)
         try:

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 PACK_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -16,26 +17,48 @@ _MAX_NAME: Final = 64
 _GROUP_PREFIX: Final = b"[pegboard."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Distribution:
     """What one installed distribution declares for Pegboard, from its static metadata alone.
 
     `pack` is its one entry point in `pegboard.packs` as (name, object reference); the mappings are name -> object
-    reference. `requires` are the normalised names of distributions that it needs unconditionally, `orders_after` those
-    that it names under an extra or marker. With a `problem` the rest may be empty.
+    reference. With a `problem` the rest may be empty. What stands in METADATA is read when it is first asked for.
     """
 
     name: str
     location: str
-    version: str = ""
-    summary: str = ""
     pack: tuple[str, str] | None = None
     tools: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
     claims_policy: bool = False
-    requires: tuple[str, ...] = ()
-    orders_after: tuple[str, ...] = ()
     problem: str | None = None
+
+    @property
+    def version(self) -> str:
+        """The version, or an empty string if the metadata has none."""
+        return self._header("version")
+
+    @property
+    def summary(self) -> str:
+        """The one-line description, or an empty string."""
+        return self._header("summary")
+
+    @cached_property
+    def requires(self) -> tuple[str, ...]:
+        """The normalised names of the distributions that this one needs in any case."""
+        return tuple(_named(line) for key, line in self._headers if key == "requires-dist" and ";" not in line)
+
+    @cached_property
+    def orders_after(self) -> tuple[str, ...]:
+        """The normalised names of the distributions that this one names under an extra or a marker."""
+        return tuple(_named(line) for key, line in self._headers if key == "requires-dist" and ";" in line)
+
+    def _header(self, name: str) -> str:
+        return next((value for key, value in self._headers if key == name), "")
+
+    @cached_property
+    def _headers(self) -> list[tuple[str, str]]:
+        return list(_headers(_read(self.location, "METADATA") or _read(self.location, "PKG-INFO") or b""))
 
 
 def normalise(name: str) -> str:
@@ -87,28 +110,19 @@ def _read(location: str, name: str) -> bytes | None:
         return None
 
 
-def _describe(stem_name: str, location: str, entry_points: bytes) -> Distribution:
-    headers = list(_headers(_read(location, "METADATA") or _read(location, "PKG-INFO") or b""))
-    single = dict(reversed(headers))
-    name = normalise(single.get("name", stem_name))
-    version, summary = single.get("version", ""), single.get("summary", "")
+def _describe(name: str, location: str, entry_points: bytes) -> Distribution:
     try:
         groups = _sections(entry_points.decode("utf-8"))
     except UnicodeDecodeError:
-        return Distribution(name, location, version, summary, problem="its entry_points.txt is not UTF-8")
-    requires, orders_after = _requirements(value for key, value in headers if key == "requires-dist")
+        return Distribution(name, location, problem="its entry_points.txt is not UTF-8")
     packs = groups.get("pegboard.packs", [])
     return Distribution(
         name=name,
         location=location,
-        version=version,
-        summary=summary,
         pack=packs[0] if packs else None,
         tools=dict(groups.get("pegboard.tools", [])),
         commands=dict(groups.get("pegboard.commands", [])),
         claims_policy="pegboard.policy" in groups,
-        requires=requires,
-        orders_after=orders_after,
         problem=_problem(packs),
     )
 
@@ -147,11 +161,7 @@ def _headers(metadata: bytes) -> Iterator[tuple[str, str]]:
             yield name.lower(), value.strip()
 
 
-def _requirements(lines: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split Requires-Dist lines into names needed in any case and names under an extra or marker."""
-    needed: list[str] = []
-    conditional: list[str] = []
-    for line in lines:
-        if named := re.match(r"[A-Za-z0-9._-]+", line):
-            (conditional if ";" in line else needed).append(normalise(named[0]))
-    return tuple(needed), tuple(conditional)
+def _named(requirement: str) -> str:
+    """Return the normalised distribution name that a Requires-Dist line begins with."""
+    found = re.match(r"[A-Za-z0-9._-]+", requirement)
+    return normalise(found[0]) if found else requirement

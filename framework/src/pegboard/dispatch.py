@@ -3,7 +3,6 @@
 pluggy keeps the registrations; its own multicall is not used, because it neither awaits nor isolates.
 """
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Container, Iterator
 from dataclasses import dataclass
@@ -184,6 +183,8 @@ class Dispatcher:
 
 
 async def _within_deadline(answer: Awaitable[Any]) -> Any:
+    import asyncio
+
     deadline = asyncio.timeout(GUARD_SECONDS)
     try:
         async with deadline:
@@ -196,8 +197,13 @@ async def _within_deadline(answer: Awaitable[Any]) -> Any:
 
 def _must_pass(error: BaseException) -> bool:
     """Whether this is no fault of an implementation: a person's Ctrl-C, or the cancellation of the task we run in."""
+    import asyncio  # only here and above: packs are listed without it
+
     if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:  # no loop is running: packs are being loaded
+            return False
         return task is not None and task.cancelling() > 0
     return isinstance(error, KeyboardInterrupt)
 

@@ -135,6 +135,8 @@ def _check_signature(hook: str, function: Any) -> None:
 
 def _implementations(instance: object) -> Iterator[tuple[str, Any, dict[str, Any]]]:
     for name in dir(instance):
+        if name.startswith("__"):
+            continue
         function = inspect.getattr_static(instance, name, None)
         options = getattr(getattr(function, "__func__", function), "pegboard_impl", None)
         if isinstance(options, dict):

@@ -117,9 +117,12 @@ def read_packs(options: Options) -> tuple[Config, tuple[Pack, ...]]:
 
 def load_packs(config: Config, found: Iterable[Pack]) -> tuple[Pack, ...]:
     """Import the enabled packs and return all with what became of each."""
-    from pegboard.host import Host
+    from pegboard.dispatch import Dispatcher
+    from pegboard.loading import Loader
+    from pegboard.snapshot import ToolRegistry
 
-    return Host(config, [pack.distribution for pack in found]).packs
+    faults: list[object] = []
+    return Loader(config, Dispatcher(faults.append), ToolRegistry()).load(tuple(found))
 
 
 def load_pack_command(name: str, owner: Distribution, options: Options) -> click.Command:

@@ -1,0 +1,62 @@
+"""What the first line costs: `--version`, `--help`, `packs list`, `packs list --load` with 50 packs installed.
+
+    .venv/bin/uv run python benchmarks/startup.py [--peers]
+
+With --peers, llm and bub are installed into throw-away environments and measured in the same run.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from common import environment, machine, make_packs, median_cpu
+
+PYTHON = sys.executable
+PEGBOARD = str(Path(PYTHON).with_name("pegboard"))
+CASES = [
+    ("bare Python", [PYTHON, "-c", "pass"], ""),
+    ("import click", [PYTHON, "-c", "import click"], ""),
+    ("pegboard --version", [PEGBOARD, "--version"], "20"),
+    ("pegboard --help", [PEGBOARD, "--help"], "90"),
+    ("pegboard packs list", [PEGBOARD, "packs", "list"], "100"),
+    ("pegboard packs list --load", [PEGBOARD, "packs", "list", "--load"], "350"),
+    ("pegboard tools", [PEGBOARD, "tools"], ""),
+]
+PEERS = {"llm": ["--version", "--help", "plugins"], "bub": ["--help", "hooks"]}
+
+
+def main() -> None:
+    """Print one line a case."""
+    print(machine())
+    with tempfile.TemporaryDirectory() as folder:
+        packs = make_packs(Path(folder) / "packs", 50)
+        for name, arguments, budget in CASES:
+            told = f"  budget {budget} ms" if budget else ""
+            print(f"{name:<28} {median_cpu(arguments, environment(packs))}{told}", flush=True)
+    if "--peers" in sys.argv:
+        measure_peers()
+
+
+def measure_peers() -> None:
+    """Install each peer into an environment of its own; one that does not install is said so."""
+    import subprocess
+
+    for peer, commands in PEERS.items():
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+            python = Path(folder) / "bin" / "python"
+            installed = subprocess.run([python, "-m", "pip", "install", "-q", peer], capture_output=True, check=False)
+            if installed.returncode:
+                print(f"{peer:<28} does not install here")
+                continue
+            version = subprocess.run(
+                [python, "-c", f"import importlib.metadata as m; print(m.version('{peer}'))"],
+                capture_output=True, text=True, check=True,
+            ).stdout.strip()  # fmt: skip
+            for command in commands:
+                name = f"{peer} {version} {command}"
+                print(f"{name:<28} {median_cpu([str(python.with_name(peer)), command], environment())}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
