@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pegboard.dispatch import Dispatcher
-from pegboard.tools import Tool, Touch
+from pegboard.tools import Tool, Touch, no_touches
 from pegboard.verdicts import Ask, Deny
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ class Gate:
 
 def resolve_touches(tool: Tool, arguments: Mapping[str, Any], directory: Path) -> tuple[Touch, ...]:
     """Ask the tool what a call will use; paths become real paths, so that a guard sees where links lead."""
+    if tool.touches is no_touches:
+        return ()
     return tuple(
         Touch.path(os.path.realpath(directory / touch.value)) if touch.kind == "path" else touch
         for touch in tool.touches(**arguments)

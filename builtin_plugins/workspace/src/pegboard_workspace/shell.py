@@ -1,6 +1,5 @@
 """`shell`: one command in a process group of its own, without input, without secrets, ended with all it started."""
 
-import asyncio
 import os
 import re
 import shutil
@@ -9,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pegboard import Tool, ToolContext, ToolError, Touch, tool
+
+if TYPE_CHECKING:
+    from asyncio.subprocess import Process
 from typing_extensions import TypedDict
 
 MAX_SECONDS: Final = 3600.0
@@ -71,6 +73,8 @@ def shell_tool(default_timeout: float, pass_env: Iterable[str]) -> Tool:
             command: The command line.
             timeout: Seconds after which it is ended.
         """
+        import asyncio  # not before a command runs: packs are listed without it
+
         seconds = default_timeout if timeout is None else timeout
         if not 0 < seconds <= MAX_SECONDS:
             raise ToolError(f"timeout={seconds:g} is out of range; it is more than 0, at most {MAX_SECONDS:g} seconds")
@@ -92,7 +96,9 @@ def shell_tool(default_timeout: float, pass_env: Iterable[str]) -> Tool:
     return shell
 
 
-async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str]) -> asyncio.subprocess.Process:
+async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str]) -> "Process":
+    import asyncio
+
     if "\0" in command or not command.strip():
         raise ToolError("the command is empty or has a NUL in it")
     if sys.platform == "win32":
@@ -118,8 +124,10 @@ async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str]) -> asy
         raise ToolError(f"the command could not be started: {error.strerror}") from None
 
 
-async def _wait(process: asyncio.subprocess.Process, ctx: ToolContext, seconds: float) -> bool:
+async def _wait(process: "Process", ctx: ToolContext, seconds: float) -> bool:
     """Wait for the command's own end; after cancel or timeout its group gets a moment, then it is killed."""
+    import asyncio
+
     ended = asyncio.ensure_future(process.wait())
     cancelled = asyncio.ensure_future(ctx.cancel.wait())
     try:
@@ -140,7 +148,7 @@ class _Output:
         self._tail = bytearray()
         self.left_out = 0
 
-    async def drain(self, process: asyncio.subprocess.Process) -> None:
+    async def drain(self, process: "Process") -> None:
         if process.stdout is None:
             return
         while chunk := await process.stdout.read(65536):
@@ -157,7 +165,7 @@ class _Output:
         return f"{head}\n… ({self.left_out:,} bytes left out) …\n{tail}" if self.left_out else head + tail
 
 
-def _signal_group(process: asyncio.subprocess.Process, number: int) -> None:
+def _signal_group(process: "Process", number: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             subprocess.run(["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False)  # noqa: S603, S607
@@ -165,5 +173,5 @@ def _signal_group(process: asyncio.subprocess.Process, number: int) -> None:
             os.killpg(process.pid, number)
 
 
-def _kill_group(process: asyncio.subprocess.Process) -> None:
+def _kill_group(process: "Process") -> None:
     _signal_group(process, getattr(signal, "SIGKILL", signal.SIGTERM))

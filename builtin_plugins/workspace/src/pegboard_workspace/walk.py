@@ -5,21 +5,22 @@ caches unless such a file brings them back. Links are not followed.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
-
-from pathspec import GitIgnoreSpec
+from typing import TYPE_CHECKING, Final
 
 from pegboard_workspace.places import Place
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 _IGNORE_FILES: Final = (".gitignore", ".ignore")
 _MAX_BRACES: Final = 4
 _NEVER: Final = frozenset({".git", ".hg", ".svn"})
-_USUALLY_NOT: Final = GitIgnoreSpec.from_lines(
-    ["node_modules/", "__pycache__/", ".venv/", ".tox/", ".nox/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/"]
-)
+_USUALLY_NOT: Final = (
+    "node_modules/", "__pycache__/", ".venv/", ".tox/", ".nox/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Rules:
     """Ignore rules of one folder, which apply to paths below it; `prefix` is the folder, with a final slash."""
 
     prefix: str
-    spec: GitIgnoreSpec
+    spec: "GitIgnoreSpec"
 
 
 def files(place: Place, cancelled: Callable[[], bool]) -> Iterator[str]:
@@ -40,7 +41,7 @@ def files(place: Place, cancelled: Callable[[], bool]) -> Iterator[str]:
     if place.path.is_file():
         yield start
         return
-    rules = [Rules("", _USUALLY_NOT), *_rules_above(place)]
+    rules = [Rules("", _spec(_USUALLY_NOT)), *_rules_above(place)]
     yield from _below(root, f"{start}/" if start else "", rules, cancelled)
 
 
@@ -52,7 +53,7 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     """
     wanted = not pattern.startswith("!")
     lines = [f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in _braces(pattern.removeprefix("!"))]
-    spec = GitIgnoreSpec.from_lines(lines)
+    spec = _spec(lines)
     return lambda path: spec.match_file(path) is wanted
 
 
@@ -100,9 +101,15 @@ def _rules_above(place: Place) -> Iterator[Rules]:
 def _read_rules(root: str, prefix: str, name: str) -> Rules | None:
     try:
         text = Path(root, prefix, name).read_text("utf-8", "replace")
-        return Rules(prefix, GitIgnoreSpec.from_lines(text.splitlines()))
+        return Rules(prefix, _spec(text.splitlines()))
     except (OSError, ValueError):
         return None
+
+
+def _spec(lines: Iterable[str]) -> "GitIgnoreSpec":
+    from pathspec import GitIgnoreSpec  # not before it is needed: packs are listed without it
+
+    return GitIgnoreSpec.from_lines(lines)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
