@@ -57,7 +57,7 @@ class Gate:
         """Return the first refusal, denials before questions, or None when the call may go on (rule 6)."""
         objections = await self.dispatcher.ask_guards(call)
         if self.own_policy and call.tool.effect == "write":
-            objections.append((KERNEL, Ask(f"`{call.name}` changes things and no policy pack is there to decide")))
+            objections.append((KERNEL, Ask("no policy pack decides about writes")))
         if not objections:
             return None
         for pack, verdict in objections:

@@ -99,7 +99,9 @@ class Host:
             return found[0].open(argument)
         near = did_you_mean(name, self._providers)
         routes = ", ".join(sorted(self._providers)) or "none"
-        raise ModelError(f"no active pack provides the model route `{route}`{near} (there are: {routes})", "route")
+        off = ", ".join(f"{pack.name} is {pack.state} {pack.reason}" for pack in self.packs if pack.state != "active")
+        told = f"there are: {routes}" + (f"; {off}" if off else "")
+        raise ModelError(f"no active pack provides the model route `{route}`{near} ({told})", "route")
 
     async def create_agent(
         self, name: str = "main", *, session: Session, definition: Definition | None = None, model: Model | None = None

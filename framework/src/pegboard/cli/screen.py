@@ -33,6 +33,8 @@ class Screen:
         self._calls: dict[str, Called] = {}
         self._ticker = Ticker()
         self._in_text = False
+        self._blank = False
+        self._held = ""
 
     def __call__(self, event: Event) -> None:
         self._ticker.stop()
@@ -41,6 +43,7 @@ class Screen:
                 packs = f"{count(len(event.tools), 'tool')} from {count(len(event.packs), 'pack')}"
                 click.secho(f"{printable(event.label)} · {packs} · session {event.session}", dim=True)
                 click.echo()
+                self._blank = True
             case Called():
                 self._end_text()
                 self._calls[event.id] = event
@@ -48,20 +51,30 @@ class Screen:
             case Returned():
                 self._show_result(event)
             case Text():
-                if not self._in_text:
-                    click.echo()
-                self._in_text = True
-                click.echo(printable(event.text), nl=False)
+                self._show_text(event.text)
             case RunEnd():
                 self._end_text()
                 click.echo()
                 self._show_end(event)
         sys.stdout.flush()
 
+    def _show_text(self, text: str) -> None:
+        """Print a piece of the answer; line ends are held back until more text comes, so that none trail."""
+        if not self._in_text:
+            text = text.lstrip("\n")
+            if not self._blank and text:
+                click.echo()
+        whole = self._held + printable(text)
+        shown = whole.rstrip("\n")
+        self._held = whole[len(shown) :]
+        self._in_text = self._in_text or bool(shown)
+        click.echo(shown, nl=False)
+
     def _end_text(self) -> None:
         if self._in_text:
             click.echo()
-        self._in_text = False
+        self._in_text = self._blank = False
+        self._held = ""
 
     def _call_line(self, call: Called) -> str:
         room = self._width - 5 - _NAME - 2 - _SUMMARY - 12

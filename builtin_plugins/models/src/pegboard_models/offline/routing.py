@@ -1,5 +1,6 @@
 """Choosing a tool for a task and filling in its arguments, from names, descriptions, examples and schemas alone."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,11 +15,27 @@ _TEXT_NAMES: Final = ("query", "question", "text", "prompt", "task", "q", "searc
 
 
 def choose(tools: Sequence[Tool], task: Task) -> list[Tool]:
-    """Return the read tools that declare examples, best fit first; those that fit nothing come last, by name."""
-    candidates = [tool for tool in tools if tool.effect == "read" and tool.examples]
+    """Return the read tools that declare examples, best fit first.
+
+    A tool that speaks of most of the task's words goes before one that searches for any words; the rest comes last.
+    """
+    candidates = sorted((tool for tool in tools if tool.effect == "read" and tool.examples), key=lambda tool: tool.name)
     rows = [(tool.name, tool.description, " ".join(tool.examples)) for tool in candidates]
     ranked = [candidates[row] for _, row in rank(rows, [task.text], _WEIGHTS)]
-    return [*ranked, *(tool for tool in candidates if tool not in ranked)]
+    ranked += [tool for tool in candidates if tool not in ranked]
+    return sorted(ranked, key=lambda tool: 0 if _speaks_of(tool, task) else 1 if is_search(tool) else 2)
+
+
+def _speaks_of(tool: Tool, task: Task) -> bool:
+    """Whether more than half of the task's words, quotes left out, stand in what the tool says of itself."""
+    told = " ".join([tool.name, tool.description, *tool.examples, *tool.parameters.get("properties", {})])
+    known = {stem(word) for word in _words(told)}
+    words = [word for term in task.terms if term not in task.quoted for word in _words(term)]
+    return 2 * sum(stem(word) in known for word in words) > len(words) or not words
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[^\W_]+", text)]
 
 
 def is_search(tool: Tool) -> bool:
@@ -44,7 +61,7 @@ def fill(tool: Tool, task: Task) -> tuple[dict[str, Any], list[str]]:
 
 def _value(name: str, schema: Mapping[str, Any], task: Task, numbers: list[int], *, only_text: bool) -> Any:
     if options := schema.get("enum"):
-        words = {stem(word.lower()) for word in task.text.split()}
+        words = {stem(word) for word in _words(task.text)}
         return next((option for option in options if stem(str(option).lower()) in words), None)
     match schema.get("type"):
         case "integer" | "number" if numbers:
@@ -67,7 +84,7 @@ def _glob(task: Task) -> str | None:
              "test": "*test*", "tests": "*test*"}  # fmt: skip
     if stars := [quote for quote in task.quoted if "*" in quote]:
         return stars[0]
-    words = [word.strip("?.,!").lower() for word in task.text.split()]
+    words = _words(task.text)
     if not {"file", "files", "folder", "directory"} & set(words):
         return None
     return next((kinds[word] for word in words if word in kinds), "*")

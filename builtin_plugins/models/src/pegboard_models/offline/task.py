@@ -52,7 +52,7 @@ def understand(text: str) -> Task:
     rest = _PATH.sub(" ", start)
     names = tuple(dict.fromkeys([*(q for q in quoted if re.fullmatch(r"[\w.]+", q)), *_NAME.findall(rest)]))
     words = [word.strip("'-") for word in _WORD.findall(rest)]
-    plain = [word for word in words if word.lower() not in _NOT_TERMS and len(word) > 2 and word not in names]
+    plain = [word for word in words if word.lower() not in _NOT_TERMS and 2 < len(word) <= 40 and word not in names]
     terms = tuple(dict.fromkeys([*names, *(word.lower().removesuffix("'s") for word in plain)]))[:MAX_TERMS]
     return Task(start, quoted, paths, names, terms, tuple(map(int, _NUMBER.findall(start))), len(text) > MAX_READ)
 
