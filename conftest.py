@@ -160,3 +160,12 @@ def pegboard(home: Home, tmp_path: Path) -> Callable[..., subprocess.CompletedPr
 def scripted_model() -> type[ScriptedModel]:
     """The class of models that answer from a list: `scripted_model([TextDelta("hi"), Finish()])`."""
     return ScriptedModel
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip a test marked `needs("pack", ...)` where one of these packs is not installed, and say so."""
+    installed = {distribution.pack[0] for distribution in discover() if distribution.pack}
+    for item in items:
+        for marker in item.iter_markers("needs"):
+            if missing := set(marker.args) - installed:
+                item.add_marker(pytest.mark.skip(reason=f"pack {', '.join(sorted(missing))} is not installed"))

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.needs("models", "workspace")
+
 Pegboard = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).parents[3]
 

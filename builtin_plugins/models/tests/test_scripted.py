@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.needs("models", "workspace")
+
 Pegboard = Callable[..., subprocess.CompletedProcess[str]]
 
 REPAIR = """

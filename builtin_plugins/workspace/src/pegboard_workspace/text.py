@@ -59,7 +59,9 @@ def _guess(data: bytes) -> Decoded | None:
     best = from_bytes(data, cp_isolation=_GUESSES).best()
     if best is None:
         return None
+    # Several code pages often give the same text; then it is the common one.
+    encoding = _GUESSES[0] if _GUESSES[0] in best.could_be_from_charset else best.encoding
     try:
-        return Decoded(data.decode(best.encoding), best.encoding)
+        return Decoded(data.decode(encoding), encoding)
     except UnicodeDecodeError:
         return None

@@ -4,20 +4,18 @@ import asyncio
 import json
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
 from pegboard.cli.group import Options
-from pegboard.cli.opening import open_host, report_faults
+from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.cli.run import exit_code, interrupts_cancel
 from pegboard.cli.screen import JsonLines
 from pegboard.errors import UsageError
 from pegboard.events import RunEnd
 from pegboard.host import Host
 from pegboard.messages import ToolCall, ToolResult
-from pegboard.sessions import Session
 from pegboard.text import did_you_mean, printable
 
 _EXAMPLES = """\b
@@ -58,7 +56,7 @@ async def _call(
     host: Host, asked: ToolCall, name: str, allow_writes: bool, as_json: bool
 ) -> tuple[RunEnd, ToolResult | None]:
     async with host:
-        agent = await host.create_agent(name, session=Session.new(Path.cwd()))
+        agent = await host.create_agent(name, session=new_session())
         if as_json:
             host.listen(JsonLines())
         run, results = host.submit_call(agent, asked, allow_writes=allow_writes)

@@ -1,11 +1,14 @@
 """Opening a host for a command: options applied, packs that failed mentioned once, on stderr."""
 
+from pathlib import Path
+
 import click
 
 from pegboard.cli.group import Options
 from pegboard.discovery import discover
 from pegboard.errors import PegboardError, UsageError
 from pegboard.host import Host
+from pegboard.sessions import Session
 from pegboard.text import count, did_you_mean, printable
 
 
@@ -37,6 +40,18 @@ def open_host(options: Options) -> Host:
             raise PegboardError(line)
         click.echo(f"warning: {printable(line)}", err=True)
     return host
+
+
+def new_session() -> Session:
+    """Begin a session in the current directory.
+
+    Raises:
+        UsageError: it has been removed, or can't be read.
+    """
+    try:
+        return Session.new(Path.cwd())
+    except FileNotFoundError:
+        raise UsageError("the current directory no longer exists; go to one that does") from None
 
 
 def report_faults(host: Host) -> None:

@@ -7,18 +7,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
 from pegboard.cli.group import Options
-from pegboard.cli.opening import open_host, report_faults
+from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.cli.screen import JsonLines, Screen
 from pegboard.errors import ModelError, UsageError
 from pegboard.events import RunEnd
 from pegboard.host import Host
 from pegboard.loop import Run
-from pegboard.sessions import Session
 
 MAX_TASK_BYTES = 1_000_000
 
@@ -59,7 +57,7 @@ async def _run(host: Host, text: str, route: str | None, name: str, allow_writes
             model = host.model(definition.model)
         except ModelError as error:
             raise UsageError(str(error)) from error
-        session = Session.new(Path.cwd())
+        session = new_session()
         agent = await host.create_agent(name, session=session, definition=definition, model=model)
         host.listen(JsonLines() if as_json else Screen())
         under_way = host.submit(agent, text, allow_writes=allow_writes)

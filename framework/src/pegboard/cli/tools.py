@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-from pathlib import Path
 
 import click
 
 from pegboard.cli.group import Options
-from pegboard.cli.opening import open_host, report_faults
+from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.host import Host
-from pegboard.sessions import Session
 from pegboard.snapshot import Snapshot
 from pegboard.text import one_line
 
@@ -35,5 +33,5 @@ def tools(options: Options, name: str, as_json: bool) -> None:
 
 async def _snapshot(host: Host, name: str) -> Snapshot:
     async with host:
-        await host.create_agent(name, session=Session.new(Path.cwd()))
+        await host.create_agent(name, session=new_session())
         return host.snapshot()
