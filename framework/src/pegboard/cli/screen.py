@@ -18,6 +18,11 @@ _NAME: Final = 10
 _COLOURS: Final = {"denied": "red", "error": "yellow", "aborted": "yellow", "indeterminate": "red"}
 
 
+def width() -> int:
+    """Return how many columns to use: the terminal's, within reason; 100 in a pipe."""
+    return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
+
+
 class JsonLines:
     """Prints every event as one JSON line; nothing else goes to stdout."""
 
@@ -29,7 +34,7 @@ class Screen:
     """Prints a run for a person."""
 
     def __init__(self) -> None:
-        self._width = min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
+        self._width = width()
         self._calls: dict[str, Called] = {}
         self._ticker = Ticker()
         self._in_text = False

@@ -7,6 +7,7 @@ import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
+from pegboard.cli.screen import width
 from pegboard.host import Host
 from pegboard.snapshot import Snapshot
 from pegboard.text import one_line
@@ -28,7 +29,7 @@ def tools(options: Options, name: str, as_json: bool) -> None:
         click.echo("no tools; `pegboard packs` shows what is installed and why it is off")
     for entry in snapshot.offered:
         click.echo(f"{entry.tool.name:<14} {entry.tool.effect:<6}", nl=False)
-        click.secho(f" {entry.pack:<14} {one_line(entry.tool.description.split('. ')[0], 70)}", dim=True)
+        click.secho(f" {entry.pack:<12} {one_line(entry.tool.description.split('. ')[0], width() - 36)}", dim=True)
 
 
 async def _snapshot(host: Host, name: str) -> Snapshot:
