@@ -16,40 +16,52 @@ TIMEOUT: Final = "timeout"
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a body ended: with a value, with an exception, or not at all within the grace time."""
+    """How a body ended: with a value or an exception, and whether it had been told to stop by then.
+
+    `abandoned`: it did not end within the grace time.
+    """
 
     value: Any = None
     error: BaseException | None = None
+    told_to_stop: bool = False
     abandoned: bool = False
 
 
-async def run_body(tool: Tool, arguments: dict[str, Any], signal: CancelSignal) -> Ended:
+async def run_body(
+    tool: Tool, arguments: dict[str, Any], signal: CancelSignal, interrupt: Callable[[str], object]
+) -> Ended:
     """Run the body to its end and return how it ended; `signal` is given when the tool's timeout is over.
 
     A started body is awaited, for at most `GRACE_SECONDS` after the signal. Cancelling the awaiting task does no more
-    than give the signal.
+    than call `interrupt`, which is to give the signal.
     """
     if tool.inline and not tool.is_async:
-        return _call(lambda: tool.body(**arguments))
+        return _call(lambda: tool.body(**arguments), signal)
     loop = asyncio.get_running_loop()
-    started: asyncio.Future[Any]
+    started: asyncio.Future[Ended]
     if tool.is_async:
-        started = loop.create_task(_contained(tool.body, arguments))
+        started = loop.create_task(_await(tool.body, arguments, signal))
     else:
-        started = _in_thread(loop, lambda: tool.body(**arguments))
+        started = _in_thread(loop, lambda: tool.body(**arguments), signal)
     timer = loop.call_later(tool.timeout, signal.cancel, TIMEOUT) if tool.timeout else None
     try:
-        await _wait(loop, started, signal)
+        await _wait(loop, started, signal, interrupt)
     finally:
         if timer:
             timer.cancel()
-    if started.done():
-        return _outcome(started)
-    started.add_done_callback(_consume)
-    return Ended(abandoned=True)
+    if not started.done():
+        return Ended(told_to_stop=True, abandoned=True)
+    if started.cancelled():
+        return Ended(error=asyncio.CancelledError("the body was cancelled"), told_to_stop=True)
+    return started.result()
 
 
-async def _wait(loop: asyncio.AbstractEventLoop, started: asyncio.Future[Any], signal: CancelSignal) -> None:
+async def _wait(
+    loop: asyncio.AbstractEventLoop,
+    started: asyncio.Future[Ended],
+    signal: CancelSignal,
+    interrupt: Callable[[str], object],
+) -> None:
     """Wait until the body ended, or for the grace time after the signal."""
     waiter = loop.create_future()
     grace: asyncio.TimerHandle | None = None
@@ -70,7 +82,7 @@ async def _wait(loop: asyncio.AbstractEventLoop, started: asyncio.Future[Any], s
             break
         except asyncio.CancelledError:
             waiter = loop.create_future()
-            signal.cancel("the run was cancelled")
+            interrupt("the run was cancelled")
             if task := asyncio.current_task():
                 task.uncancel()
     dispose()
@@ -78,50 +90,47 @@ async def _wait(loop: asyncio.AbstractEventLoop, started: asyncio.Future[Any], s
         grace.cancel()
 
 
-async def _contained(body: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+async def _await(body: Callable[..., Any], arguments: dict[str, Any], signal: CancelSignal) -> Ended:
     try:
-        return await body(**arguments)
-    except SystemExit as error:  # would end the event loop and with it the host
-        raise RuntimeError(f"the body raised {error!r}") from None
+        return Ended(value=await body(**arguments), told_to_stop=signal.cancelled)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+            raise
+        return _failed(error, signal)
 
 
-def _outcome(started: asyncio.Future[Any]) -> Ended:
-    if started.cancelled():
-        return Ended(error=asyncio.CancelledError("the body was cancelled"))
-    error = started.exception()
-    return Ended(error=error) if error is not None else Ended(value=started.result())
-
-
-def _call(body: Callable[[], Any]) -> Ended:
+def _call(body: Callable[[], Any], signal: CancelSignal) -> Ended:
     try:
-        return Ended(value=body())
-    except (SystemExit, StopIteration) as error:  # a future takes neither
-        return Ended(error=RuntimeError(f"the body raised {error!r}"))
-    except Exception as error:
-        return Ended(error=error)
+        return Ended(value=body(), told_to_stop=signal.cancelled)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        return _failed(error, signal)
 
 
-def _in_thread(loop: asyncio.AbstractEventLoop, body: Callable[[], Any]) -> asyncio.Future[Any]:
+def _failed(error: BaseException, signal: CancelSignal) -> Ended:
+    """What is no Exception, such as SystemExit, would end more than this call; it becomes one."""
+    if not isinstance(error, Exception):
+        error = RuntimeError(f"the body raised {error!r}")
+    return Ended(error=error, told_to_stop=signal.cancelled)
+
+
+def _in_thread(loop: asyncio.AbstractEventLoop, body: Callable[[], Any], signal: CancelSignal) -> asyncio.Future[Ended]:
     """Run a sync body in a daemon thread of its own: one that never returns can't keep the process alive."""
-    ended: asyncio.Future[Any] = loop.create_future()
+    ended: asyncio.Future[Ended] = loop.create_future()
     context = contextvars.copy_context()
 
     def settle(outcome: Ended) -> None:
         if not ended.done():
-            if outcome.error is not None:
-                ended.set_exception(outcome.error)
-            else:
-                ended.set_result(outcome.value)
+            ended.set_result(outcome)
 
     def work() -> None:
-        outcome = _call(lambda: context.run(body))
+        outcome = _call(lambda: context.run(body), signal)
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, outcome)
 
     threading.Thread(target=work, name="pegboard-tool", daemon=True).start()
     return ended
-
-
-def _consume(ended: asyncio.Future[Any]) -> None:
-    if not ended.cancelled():
-        ended.exception()

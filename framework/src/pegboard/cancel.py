@@ -1,6 +1,7 @@
 """Cancellation as a signal that bodies and processes can read, wait for and react to (rule 9)."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 
 class CancelSignal:
@@ -10,7 +11,7 @@ class CancelSignal:
 
     def __init__(self) -> None:
         self.cause: str | None = None
-        self._callbacks: list[Callable[[], object]] = []
+        self._callbacks: dict[object, Callable[[], object]] = {}
 
     @property
     def cancelled(self) -> bool:
@@ -18,22 +19,26 @@ class CancelSignal:
         return self.cause is not None
 
     def cancel(self, cause: str) -> None:
-        """Give the signal and run every callback once, newest first. To be called in the event loop's thread."""
+        """Give the signal and run every callback once, newest first, whatever the others raise.
+
+        To be called in the event loop's thread.
+        """
         if self.cause is None:
             self.cause = cause
             while self._callbacks:
-                self._callbacks.pop()()
+                with suppress(Exception):
+                    self._callbacks.popitem()[1]()
 
     def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Run `callback` when the signal is given (at once if it was); returns an idempotent disposer."""
         if self.cause is not None:
             callback()
             return lambda: None
-        self._callbacks.append(callback)
+        key = object()
+        self._callbacks[key] = callback
 
         def dispose() -> None:
-            if callback in self._callbacks:
-                self._callbacks.remove(callback)
+            self._callbacks.pop(key, None)
 
         return dispose
 

@@ -4,6 +4,7 @@ pluggy keeps the registrations; its own multicall is not used, because it neithe
 """
 
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -93,14 +94,11 @@ class Dispatcher:
         """
         items: list[Any] = []
         for implementation in self.plan(hook):
-            if implementation.pack != pack:
-                continue
-            try:
-                items.extend(implementation.call() or ())
-            except BaseException as error:
-                if _must_pass(error):
-                    raise
-                raise HookFailure(Fault(pack, hook, describe(error))) from error
+            if implementation.pack == pack:
+                answer = _attempt_sync(lambda call=implementation.call: list(call() or ()))
+                if isinstance(answer, Failed):
+                    raise HookFailure(Fault(pack, hook, answer.text))
+                items.extend(answer)
         return items
 
     def announce(self, hook: str, payload: object, told: set[str]) -> None:
@@ -110,27 +108,18 @@ class Dispatcher:
             HookFailure: an implementation vetoed; those after it are not called.
         """
         for implementation in self.plan(hook):
-            try:
-                _refuse_awaitable(implementation.call(payload))
-            except BaseException as error:
-                if _must_pass(error):
-                    raise
-                raise HookFailure(Fault(implementation.pack, hook, describe(error))) from error
+            answer = _attempt_sync(implementation.call, payload)
+            if isinstance(answer, Failed):
+                raise HookFailure(Fault(implementation.pack, hook, answer.text))
             told.add(implementation.pack)
 
     def notify(self, hook: str, payload: object, *, among: Container[str] | None = None) -> None:
         """Call observers, only those of the packs `among` if given; a failure is reported and contained."""
         for implementation in self.plan(hook):
-            if among is not None and implementation.pack not in among:
-                continue
-            try:
-                answer = implementation.call(payload)
-                if answer is not None:
-                    _refuse_awaitable(answer)
-            except BaseException as error:
-                if _must_pass(error):
-                    raise
-                self._on_fault(Fault(implementation.pack, hook, describe(error)))
+            if among is None or implementation.pack in among:
+                answer = _attempt_sync(implementation.call, payload)
+                if isinstance(answer, Failed):
+                    self._on_fault(Fault(implementation.pack, hook, answer.text))
 
     async def fold_step(self, step: Any) -> Any:
         """Run `agent_pre_step` over a step: returns the step as left by the last implementation, or a Reject.
@@ -139,73 +128,98 @@ class Dispatcher:
             HookFailure: an implementation raised or returned something else.
         """
         for implementation in self.plan("agent_pre_step"):
-            try:
-                answer = implementation.call(step)
-                if answer is not None and inspect.isawaitable(answer):
-                    answer = await answer
-                match answer:
-                    case None:
-                        continue
-                    case Reject():
-                        return answer
-                    case Enter(messages):
-                        step = step.entering(messages)
-                    case _:
-                        raise TypeError(f"it returned {type(answer).__name__}, not Enter, Reject or None")
-            except BaseException as error:
-                if _must_pass(error):
-                    raise
-                raise HookFailure(Fault(implementation.pack, "agent_pre_step", describe(error))) from error
+            answer = _attempt(implementation.call, step)
+            if answer is not None and inspect.isawaitable(answer):
+                answer = await _finish(answer)
+            match answer:
+                case None:
+                    continue
+                case Reject():
+                    return answer
+                case Enter(messages) if step.may_enter(messages):
+                    step = step.entering(messages)
+                case Failed(text):
+                    raise HookFailure(Fault(implementation.pack, "agent_pre_step", text))
+                case _:
+                    told = (
+                        "Enter without a tuple of UserMessages" if isinstance(answer, Enter) else type(answer).__name__
+                    )
+                    text = f"it returned {told}, not Enter, Reject or None"
+                    raise HookFailure(Fault(implementation.pack, "agent_pre_step", text))
         return step
 
     async def ask_guards(self, call: object) -> list[tuple[str, Verdict]]:
         """Ask every guard; returns the objections with the pack that made each. A failing guard denies."""
         objections: list[tuple[str, Verdict]] = []
         for implementation in self.plan("guard_tool_call"):
-            try:
-                answer = implementation.call(call)
-                if answer is None:
+            began = time.monotonic()
+            answer = _attempt(implementation.call, call)
+            if answer is not None and inspect.isawaitable(answer):
+                answer = await _finish(answer, GUARD_SECONDS)
+            if time.monotonic() - began > GUARD_SECONDS:
+                answer = Deny(f"the guard did not answer in {GUARD_SECONDS:g} s")
+            match answer:
+                case None:
                     continue
-                if inspect.isawaitable(answer):
-                    answer = await _within_deadline(answer)
-                match answer:
-                    case None:
-                        continue
-                    case Deny() | Ask():
-                        objections.append((implementation.pack, answer))
-                    case _:
-                        raise TypeError(f"it returned {type(answer).__name__}, not Deny, Ask or None")
-            except BaseException as error:
-                if _must_pass(error):
-                    raise
-                objections.append((implementation.pack, Deny(f"the guard failed: {describe(error)}")))
+                case Deny() | Ask():
+                    objections.append((implementation.pack, answer))
+                case Failed(text):
+                    objections.append((implementation.pack, Deny(f"the guard failed: {text}")))
+                case _:
+                    text = f"it returned {type(answer).__name__}, not Deny, Ask or None"
+                    objections.append((implementation.pack, Deny(f"the guard failed: {text}")))
         return objections
 
 
-async def _within_deadline(answer: Awaitable[Any]) -> Any:
-    import asyncio
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Stands in for the answer of an implementation that raised."""
 
-    deadline = asyncio.timeout(GUARD_SECONDS)
+    text: str
+
+
+def _attempt(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call an implementation; whatever it raises, but for a person's Ctrl-C, becomes a Failed."""
     try:
-        async with deadline:
-            return await answer
-    except TimeoutError:
-        if deadline.expired():
-            return Deny(f"the guard did not answer in {GUARD_SECONDS:g} s")
+        return function(*arguments)
+    except KeyboardInterrupt:
         raise
+    except BaseException as error:
+        return Failed(describe(error))
 
 
-def _must_pass(error: BaseException) -> bool:
-    """Whether this is no fault of an implementation: a person's Ctrl-C, or the cancellation of the task we run in."""
-    import asyncio  # only here and above: packs are listed without it
+def _attempt_sync(function: Callable[..., Any], *arguments: object) -> Any:
+    """The same for a hook that must be sync: an awaitable is a failure too."""
+    answer = _attempt(function, *arguments)
+    if answer is not None and inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        return Failed("it is async; this hook must be sync")
+    return answer
 
-    if isinstance(error, asyncio.CancelledError):
+
+async def _finish(answer: Awaitable[Any], seconds: float | None = None) -> Any:
+    """Await an answer in a task of its own; returns it, or a Failed. Only the caller's own cancellation is raised."""
+    import asyncio  # only here: packs are listed without it
+
+    async def contained() -> Any:
         try:
-            task = asyncio.current_task()
-        except RuntimeError:  # no loop is running: packs are being loaded
-            return False
-        return task is not None and task.cancelling() > 0
-    return isinstance(error, KeyboardInterrupt)
+            return await answer
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            return Failed(describe(error))
+
+    task = asyncio.ensure_future(contained())
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        return Failed(f"no answer in {seconds:g} s")
+    finally:
+        task.cancel()
+        if inspect.iscoroutine(answer) and inspect.getcoroutinestate(answer) == inspect.CORO_CREATED:
+            answer.close()  # the task was cancelled before it began
 
 
 def describe(error: BaseException) -> str:
@@ -223,10 +237,3 @@ def _by_position(function: Callable[..., Any], spec: tuple[str, ...], own: tuple
         return function
     indexes = [spec.index(name) for name in own]
     return lambda *arguments: function(*[arguments[index] for index in indexes])
-
-
-def _refuse_awaitable(answer: object) -> None:
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise TypeError("it is async; this hook must be sync")

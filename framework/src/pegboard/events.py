@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final, Literal
 
+from pegboard.frozen import thaw
 from pegboard.messages import Status, Usage
 from pegboard.tools import Effect
 
@@ -65,7 +66,7 @@ class Text(Event):
 
 @dataclass(frozen=True, slots=True)
 class Called(Event):
-    """A tool was asked for. `arguments` is None when the model's text was not a JSON object."""
+    """A tool was asked for. `arguments` are frozen JSON, or None when the model's text was no JSON object."""
 
     type: ClassVar[str] = "tool_call"
 
@@ -122,4 +123,4 @@ class RunEnd(Event):
 def _plain(value: Any) -> Any:
     if isinstance(value, Usage):
         return {"input_tokens": value.input_tokens, "output_tokens": value.output_tokens}
-    return list(value) if isinstance(value, tuple) else value
+    return thaw(value)

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Annotated, Any, Final, get_type_hints, overload
 
 from pegboard.errors import InvalidArguments
+from pegboard.frozen import read_object
 from pegboard.text import count
 from pegboard.tools import TOOL_NAME, Body, Concurrency, Effect, Exposure, Output, Tool, Touch, no_touches
 
@@ -117,7 +118,7 @@ class FunctionArguments:
                 annotation = Annotated[annotation, Field(description=self._described[name])]
             fields[name] = annotation if parameter.default is parameter.empty else NotRequired[annotation]
         shape = TypedDict("Arguments", fields)  # type: ignore[misc]  # made at run time
-        return TypeAdapter(with_config(ConfigDict(extra="forbid", strict=True))(shape))
+        return TypeAdapter(with_config(ConfigDict(extra="forbid", strict=True, allow_inf_nan=False))(shape))
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -135,8 +136,9 @@ class FunctionArguments:
         """Check JSON text against the annotations; what is missing keeps Python's own default."""
         from pydantic import ValidationError
 
+        read_object(text)  # pydantic would let NaN and infinities pass where anything may stand
         try:
-            checked: dict[str, Any] = self._adapter.validate_json(text or "{}")
+            checked: dict[str, Any] = self._adapter.validate_json(text or "{}", strict=True)
         except ValidationError as error:
             raise InvalidArguments([_violation(entry, self._parameters) for entry in error.errors()]) from None
         return checked
@@ -148,7 +150,8 @@ def _violation(entry: Mapping[str, Any], known: Iterable[str]) -> str:
         case "missing":
             return f"{path} is missing"
         case "extra_forbidden":
-            return f"{path} is not a parameter (there are: {', '.join(known) or 'none'})"
+            there_are = f" (there are: {', '.join(known) or 'none'})" if len(entry["loc"]) == 1 else ""
+            return f"{path} is not a parameter{there_are}"
         case "json_invalid":
             return f"not JSON: {entry['ctx']['error']}"
         case _:
@@ -203,7 +206,7 @@ class _ReturnType:
 
     def check(self, value: Any) -> Any:
         """Return the value as plain JSON data; pydantic's ValidationError is a ValueError."""
-        return self._adapter.dump_python(self._adapter.validate_python(value), mode="json")
+        return self._adapter.dump_python(self._adapter.validate_python(value, strict=True), mode="json")
 
 
 def _check_string(value: Any) -> str:
@@ -221,4 +224,8 @@ def _summarize_text(text: str) -> str:
 
 
 def _is_json(value: Any) -> bool:
-    return value is None or isinstance(value, str | int | float | bool | list)
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pegboard.dispatch import Dispatcher
+from pegboard.frozen import thaw
 from pegboard.tools import Tool, Touch, no_touches
 from pegboard.verdicts import Ask, Deny
 
@@ -20,7 +21,7 @@ KERNEL: Final = "pegboard"
 
 @dataclass(frozen=True, slots=True)
 class GuardedCall:
-    """What a guard is asked about. Paths among `touches` are real paths; changing `arguments` changes nothing."""
+    """What a guard is asked about. `arguments` are frozen (mappings, tuples), paths among `touches` are real paths."""
 
     agent: "Agent"
     phase: Literal["intent", "dispatch"]
@@ -34,8 +35,8 @@ class GuardedCall:
     @property
     def hash(self) -> str:
         """SHA-256 of tool, arguments and touches: what an approval of this call would be bound to."""
-        what = [self.name, self.arguments, [[touch.kind, touch.value] for touch in self.touches]]
-        return hashlib.sha256(json.dumps(what, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+        what = [self.name, thaw(self.arguments), [[touch.kind, touch.value] for touch in self.touches]]
+        return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,5 +78,5 @@ def resolve_touches(tool: Tool, arguments: Mapping[str, Any], directory: Path) -
         return ()
     return tuple(
         Touch.path(os.path.realpath(directory / touch.value)) if touch.kind == "path" else touch
-        for touch in tool.touches(**arguments)
+        for touch in tool.touches(**thaw(arguments))
     )

@@ -11,7 +11,7 @@ from pegboard.dispatch import Dispatcher, Fault, HookFailure
 from pegboard.errors import ConfigError, ModelError, PegboardError, Problem, UsageError
 from pegboard.guarding import Gate
 from pegboard.loading import Loader
-from pegboard.loop import Run
+from pegboard.loop import Drive, Run
 from pegboard.messages import ToolCall, ToolResult
 from pegboard.models import Model
 from pegboard.packs import Pack, survey
@@ -34,6 +34,7 @@ class Host:
         self._dispatcher = Dispatcher(self.faults.append)
         self._recorder = Recorder(self._dispatcher)
         self._agents: list[Agent] = []
+        self._runs: set[Run] = set()
         loader = Loader(config, self._dispatcher, self.tools)
         self.packs: tuple[Pack, ...] = loader.load(survey(distributions, config))
         self.setting_problems: tuple[Problem, ...] = tuple(loader.problems)
@@ -122,27 +123,34 @@ class Host:
         return agent
 
     async def dispose(self, agent: Agent) -> None:
-        """End an agent and tell the packs, in reverse order; a second time does nothing."""
+        """Cancel what the agent does, await its end, then tell the packs in reverse order; again does nothing (L6)."""
+        for run in [run for run in self._runs if run.agent is agent]:
+            run.cancel("the agent was disposed")
+            await run.wait()
         if agent in self._agents:
             self._agents.remove(agent)
             self._dispatcher.notify("agent_disposed", agent)
 
     def submit(self, agent: Agent, text: str, *, allow_writes: bool = False) -> Run:
-        """Start a run on an input and return it; must be called in a running event loop."""
-        run = self._run(agent, self.tools.snapshot(), allow_writes)
-        run.start(lambda run: run.converse(text), text)
+        """Start a run on an input and return it; must be called in a running event loop.
+
+        Raises:
+            UsageError: the session has a run under way.
+        """
+        run = self._run(agent, allow_writes)
+        self._start(run, lambda run: run.converse(text), text)
         return run
 
     def submit_call(self, agent: Agent, call: ToolCall, *, allow_writes: bool = False) -> tuple[Run, list[ToolResult]]:
         """Start a run that makes one tool call and asks no model; its result is in the list when the run has ended."""
-        run = self._run(agent, self.tools.snapshot(), allow_writes)
+        run = self._run(agent, allow_writes)
         results: list[ToolResult] = []
 
         async def drive(run: Run) -> str:
             results.append(await run.call(call))
             return results[0].content
 
-        run.start(drive, f"{call.name} {call.arguments}")
+        self._start(run, drive, f"{call.name} {call.arguments}")
         return run, results
 
     def listen(self, listener: Listener) -> Callable[[], None]:
@@ -153,9 +161,16 @@ class Host:
         """Return what a run that begins now may see and execute."""
         return self.tools.snapshot()
 
-    def _run(self, agent: Agent, snapshot: Snapshot, allow_writes: bool) -> Run:
+    def _run(self, agent: Agent, allow_writes: bool) -> Run:
+        if any(run.agent.session is agent.session for run in self._runs):
+            raise UsageError(f"session {agent.session.id} has a run under way; wait for its end or cancel it")
         own_policy = not any(pack.state == "active" and pack.distribution.claims_policy for pack in self.packs)
-        return Run(agent, self._dispatcher, self._recorder, snapshot, Gate(self._dispatcher, own_policy), allow_writes)
+        gate = Gate(self._dispatcher, own_policy)
+        return Run(agent, self._dispatcher, self._recorder, self.tools.snapshot(), gate, allow_writes)
+
+    def _start(self, run: Run, drive: Drive, said: str) -> None:
+        self._runs.add(run)
+        run.start(drive, said).add_done_callback(lambda _task: self._runs.discard(run))
 
     # -- refusals at start
 

@@ -14,7 +14,7 @@ from pegboard.hookspecs import Hooks, policy_of
 from pegboard.models import ModelProvider
 from pegboard.packs import Pack, State, hold_back
 from pegboard.settings import build_settings, takes_settings
-from pegboard.snapshot import ToolRegistry
+from pegboard.snapshot import ToolRegistry, definition_hash
 from pegboard.text import did_you_mean, one_line
 from pegboard.tools import Tool
 
@@ -78,7 +78,7 @@ class Loader:
             if (owner := reserved.get(tool.name, pack)) != pack:
                 raise PackFailure(f"conflict: tool `{tool.name}` is reserved by pack `{owner}`")
             try:
-                tool.parameters  # noqa: B018  # makes the schema, which may be impossible
+                definition_hash(tool)  # makes the schema, which may be impossible
             except Exception as error:
                 raise PackFailure(f"tool `{tool.name}` has no schema: {describe(error)}") from error
             self._tools.add(tool, pack)

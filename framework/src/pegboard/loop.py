@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,11 +10,20 @@ from pegboard.agents import Agent
 from pegboard.cancel import CancelSignal
 from pegboard.dispatch import Dispatcher, HookFailure, describe
 from pegboard.errors import ModelError, PegboardError
-from pegboard.events import Called, EndReason, Returned, RunEnd, RunStart, StepEnd, StepStart, Text
+from pegboard.events import Called, EndReason, Event, Returned, RunEnd, RunStart, StepEnd, StepStart, Text
 from pegboard.guarding import Gate
 from pegboard.messages import AssistantMessage, ToolCall, ToolResult, Transcript, Usage, UserMessage
-from pegboard.models import Finish, ModelRequest, TextDelta
-from pegboard.pipeline import INDETERMINATE, Announced, CallRoom, Settled, aborted_before_dispatch, execute, not_run
+from pegboard.models import Finish, ModelEvent, ModelRequest, TextDelta
+from pegboard.pipeline import (
+    INDETERMINATE,
+    LIMIT,
+    Announced,
+    CallRoom,
+    Settled,
+    aborted_before_dispatch,
+    execute,
+    failed,
+)
 from pegboard.sessions import Recorder
 from pegboard.snapshot import Snapshot
 from pegboard.verdicts import Reject
@@ -30,15 +38,13 @@ class Step:
     number: int
     messages: tuple[UserMessage, ...]
 
-    def entering(self, messages: tuple[UserMessage, ...]) -> "Step":
-        """Return the step with other new messages.
+    def may_enter(self, messages: object) -> bool:
+        """Whether `Enter` may bring these messages: a tuple of UserMessages."""
+        return isinstance(messages, tuple) and all(isinstance(message, UserMessage) for message in messages)
 
-        Raises:
-            TypeError: something in `messages` is not a UserMessage.
-        """
-        if not all(isinstance(message, UserMessage) for message in messages):
-            raise TypeError("Enter takes UserMessage values")
-        return replace(self, messages=tuple(messages))
+    def entering(self, messages: tuple[UserMessage, ...]) -> "Step":
+        """Return the step with other new messages."""
+        return replace(self, messages=messages)
 
 
 class RunOver(Exception):
@@ -50,8 +56,14 @@ class RunOver(Exception):
         super().__init__(text)
 
 
+Drive = Callable[["Run"], Coroutine[Any, Any, str]]
+
+
 class Run:
-    """A run under way. `wait()` gives its end; `cancel()` asks it to stop, and it still ends with a record."""
+    """A run under way. `wait()` gives its end; `cancel()` asks it to stop, and it still ends with a record.
+
+    `listener_error` is what a listener raised first, which stops the run; `stuck` tells that a body did not end.
+    """
 
     def __init__(
         self,
@@ -67,6 +79,8 @@ class Run:
         self.agent = agent
         self.snapshot = snapshot
         self.signal = CancelSignal()
+        self.listener_error: Exception | None = None
+        self.stuck: str | None = None
         self._dispatcher = dispatcher
         self._recorder = recorder
         self._room = CallRoom(agent, snapshot, gate, self.signal, allow_writes, self._announce)
@@ -78,21 +92,25 @@ class Run:
 
     # -- from outside
 
-    def start(self, drive: Callable[["Run"], Coroutine[Any, Any, str]], said: str) -> None:
+    def start(self, drive: Drive, said: str) -> "asyncio.Task[RunEnd]":
         """Begin, in a task of its own. `drive` is what the run does and returns the text of its end."""
         self._task = asyncio.get_running_loop().create_task(self._live(drive, said))
+        return self._task
 
     async def wait(self) -> RunEnd:
-        """Wait for the end. Being cancelled here cancels the run, which is then awaited all the same."""
+        """Wait for the end. Being cancelled here cancels the run, awaits its end, and is then raised."""
         if self._task is None:
             raise RuntimeError("the run was not started")
-        while True:
+        cancelled: asyncio.CancelledError | None = None
+        while not self._task.done():
             try:
-                return await asyncio.shield(self._task)
-            except asyncio.CancelledError:
-                if self._task.cancelled():
-                    raise
+                await asyncio.wait({self._task})
+            except asyncio.CancelledError as error:
+                cancelled = error
                 self.cancel("the caller was cancelled")
+        if cancelled is not None:
+            raise cancelled
+        return self._task.result()
 
     def cancel(self, cause: str) -> None:
         """Ask the run to stop, for a cause; the first one counts.
@@ -100,12 +118,12 @@ class Run:
         A model call is interrupted, a tool body is told and awaited.
         """
         self.signal.cancel(cause)
-        if self._task is not None and self._interruptible:
+        if self._task is not None and self._interruptible and asyncio.current_task() is not self._task:
             self._task.cancel()
 
     # -- the life of a run
 
-    async def _live(self, drive: Callable[["Run"], Coroutine[Any, Any, str]], said: str) -> RunEnd:
+    async def _live(self, drive: Drive, said: str) -> RunEnd:
         began = time.perf_counter()
         limit = self.agent.definition.limits.seconds
         timer = asyncio.get_running_loop().call_later(limit, self._time_is_up)
@@ -138,31 +156,50 @@ class Run:
         self._record(end)
         return end
 
-    async def _end_of(self, drive: Callable[["Run"], Coroutine[Any, Any, str]]) -> tuple[EndReason, str]:
+    async def _end_of(self, drive: Drive) -> tuple[EndReason, str]:
         """Do what the run does; whatever happens becomes a reason and a text."""
-        if self.signal.cancelled:
-            return self._cancelled()
         try:
+            self.check()
             self._interruptible = True
-            return "completed", await drive(self)
+            text = await drive(self)
+            self.check()
+            return "completed", text
         except RunOver as over:
             return over.reason, over.text
         except asyncio.CancelledError:
+            self.signal.cancel("the run was cancelled")
+            if self._task is not None:
+                self._task.uncancel()
             return self._cancelled()
         except (PegboardError, HookFailure) as error:
             return "error", str(error)
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             return "error", f"an error in Pegboard itself: {describe(error)} (--debug shows where)"
         finally:
             self._interruptible = False
 
+    def check(self) -> None:
+        """Leave the run if it was cancelled, or if a body of it did not end.
+
+        Raises:
+            RunOver: with the reason.
+        """
+        if self.stuck is not None:
+            raise RunOver("error", self.stuck)
+        if self.signal.cancelled:
+            raise RunOver(*self._cancelled())
+
     def _cancelled(self) -> tuple[EndReason, str]:
+        if self.listener_error is not None:
+            return "error", f"what watches the run failed: {describe(self.listener_error)}"
         if self._out_of_time:
             return "limit", f"the run was stopped after {self.agent.definition.limits.seconds:g} s"
         return "aborted", self.signal.cause or "cancelled"
 
     def _time_is_up(self) -> None:
-        self._out_of_time = True
+        self._out_of_time = not self.signal.cancelled
         self.cancel("the run's time is up")
 
     # -- what a run does
@@ -172,19 +209,19 @@ class Run:
         limits = self.agent.definition.limits
         messages: tuple[UserMessage, ...] = (UserMessage(text),)
         while self._step < limits.steps:
-            self._step += 1
-            step = await self._dispatcher.fold_step(Step(self.agent, self.number, self._step, messages))
+            number = self._step + 1
+            step = await self._dispatcher.fold_step(Step(self.agent, self.number, number, messages))
             if isinstance(step, Reject):
                 raise RunOver("blocked", step.reason)
-            if not step.messages and self._step == 1:
+            if not step.messages and number == 1:
                 return ""
+            self._step = number
             self.agent.session.messages.extend(step.messages)
             messages = ()
             reply = await self._take_step()
             if not reply.calls:
                 return reply.text
-            if self.signal.cancelled:
-                raise RunOver(*self._cancelled())
+            self.check()
             if self._calls > limits.tool_calls:
                 raise RunOver("limit", f"the run was stopped after {limits.tool_calls} tool calls")
         raise RunOver("limit", f"the run was stopped after {limits.steps} steps")
@@ -206,51 +243,55 @@ class Run:
         """Make one request and show its text as it comes.
 
         Raises:
-            ModelError: from the model, or because its stream had no end.
+            ModelError: from the model, or because it failed otherwise or its stream had no end.
         """
         model = self.agent.model
         if model is None:
             raise ModelError("this agent has no model", "route")
-        request = ModelRequest(
-            self.agent.definition.prompt, Transcript(self.agent.session.messages), self.snapshot.tools
-        )
-        text: list[str] = []
-        calls: list[ToolCall] = []
-        finish: Finish | None = None
-        async with aclosing(model.stream(request)) as events:  # type: ignore[type-var]
-            async for event in events:
-                match event:
-                    case TextDelta(delta):
-                        text.append(delta)
-                        self._recorder.show(Text(*self._head(), self._step, delta))
-                    case ToolCall():
-                        calls.append(event)
-                    case Finish():
-                        finish = event
-        if finish is None:
+        prompt = self.agent.definition.prompt
+        request = ModelRequest(prompt, Transcript(self.agent.session.messages), self.snapshot.tools)
+        reply = _Reply()
+        try:
+            events = model.stream(request)
+            try:
+                async for event in events:
+                    self.check()
+                    if isinstance(event, TextDelta):
+                        self._show(Text(*self._head(), self._step, event.text))
+                    reply.take(event)
+            finally:
+                if close := getattr(events, "aclose", None):
+                    await close()
+        except (ModelError, RunOver, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and (self.signal.cancelled or _being_cancelled()):
+                raise
+            raise ModelError(f"the model failed: {describe(error)}", "response") from error
+        if reply.finish is None:
             raise ModelError("the model's reply was cut off; run it again", "response")
-        self._usage += finish.usage
-        if finish.stop == "max-tokens":
-            raise RunOver("max-tokens", "".join(text))
-        return AssistantMessage("".join(text), tuple(calls))
+        self._usage += reply.finish.usage
+        if reply.finish.stop == "max-tokens":
+            raise RunOver("max-tokens", "".join(reply.text))
+        return AssistantMessage("".join(reply.text), tuple(reply.calls))
 
     async def call(self, call: ToolCall) -> ToolResult:
         """Run one call and commit its result; over the limit or after a cancel it gets one without running."""
         self._calls += 1
         limit = self.agent.definition.limits.tool_calls
         self._interruptible = False
-        if self.signal.cancelled:
-            self._announce(Announced(call, None, None))
+        if self.stuck is not None or self.signal.cancelled:
             settled = aborted_before_dispatch(call)
+            self._announce(Announced(call))
         elif self._calls > limit:
-            self._announce(Announced(call, None, None))
-            settled = not_run(call, "LIMIT", f"the run's limit of {limit} tool calls is reached")
+            settled = failed(call, LIMIT, f"the run's limit of {limit} tool calls is reached")
+            self._announce(Announced(call))
         else:
             settled = await execute(call, self._room)
         self._interruptible = True
         self._commit(settled)
         if settled.result.code == INDETERMINATE:
-            raise RunOver("error", settled.result.content)
+            self.stuck = settled.result.content
         return settled.result
 
     # -- the record
@@ -258,8 +299,16 @@ class Run:
     def _head(self) -> tuple[str, int, float]:
         return self.agent.session.id, self.number, time.time()
 
-    def _record(self, event: RunStart | StepStart | StepEnd | Called | Returned | RunEnd) -> None:
-        self._recorder.record(self.agent.session, event)
+    def _record(self, event: Event) -> None:
+        self._heed(self._recorder.record(self.agent.session, event))
+
+    def _show(self, event: Event) -> None:
+        self._heed(self._recorder.show(event))
+
+    def _heed(self, error: Exception | None) -> None:
+        if error is not None and self.listener_error is None:
+            self.listener_error = error
+            self.cancel("what watches the run failed")
 
     def _announce(self, announced: Announced) -> None:
         call, offered = announced.call, announced.offered
@@ -269,7 +318,7 @@ class Run:
                 step=self._step,
                 id=call.id,
                 name=call.name,
-                arguments=dict(announced.arguments) if announced.arguments is not None else None,
+                arguments=announced.arguments,
                 effect=offered.tool.effect if offered else None,
                 pack=offered.pack if offered else None,
             )
@@ -293,3 +342,26 @@ class Run:
                 ms=settled.ms,
             )
         )
+
+
+class _Reply:
+    """Collects the events of one model request."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.calls: list[ToolCall] = []
+        self.finish: Finish | None = None
+
+    def take(self, event: ModelEvent) -> None:
+        match event:
+            case TextDelta(delta):
+                self.text.append(delta)
+            case ToolCall():
+                self.calls.append(event)
+            case Finish():
+                self.finish = event
+
+
+def _being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,24 +1,24 @@
-"""One tool call from the model's words to its result: look up, check, guard, run, render. Never raises for a tool.
+"""One tool call from the model's words to its result: look up, check, guard, record, guard again, run, render.
 
-`execute` walks a call through the rooms in order and returns exactly one result on every path.
+`execute` walks a call through these rooms in order and returns exactly one result on every path.
 """
 
-import json
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pegboard.bodies import TIMEOUT, Ended, run_body
 from pegboard.cancel import CancelSignal
 from pegboard.dispatch import describe
 from pegboard.errors import InvalidArguments, ToolError
-from pegboard.guarding import Gate, GuardedCall, Refusal, resolve_touches
+from pegboard.frozen import freeze, read_object
+from pegboard.guarding import KERNEL, Gate, GuardedCall, Refusal, resolve_touches
 from pegboard.messages import ToolCall, ToolResult
 from pegboard.snapshot import Offered, Snapshot
 from pegboard.text import did_you_mean, one_line
-from pegboard.tools import Tool, ToolContext
+from pegboard.tools import Tool, ToolContext, Touch
 
 if TYPE_CHECKING:
     from pegboard.agents import Agent
@@ -32,15 +32,16 @@ TOOL_FAILED: Final = "TOOL_FAILED"
 ABORTED: Final = "ABORTED"
 ABORTED_BEFORE_DISPATCH: Final = "ABORTED_BEFORE_DISPATCH"
 INDETERMINATE: Final = "INDETERMINATE"
+LIMIT: Final = "LIMIT"
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A call as it is recorded before its body runs; what the model's text did not tell is None."""
+    """A call as it is recorded, before its body runs; `arguments` are frozen, None if the text was no JSON object."""
 
     call: ToolCall
-    arguments: Mapping[str, Any] | None
-    offered: Offered | None
+    arguments: Mapping[str, Any] | None = None
+    offered: Offered | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class CallRoom:
-    """What a run lends to each of its calls."""
+    """What a run lends to each of its calls. `announce` records the call; it is called once, by `execute`."""
 
     agent: "Agent"
     snapshot: Snapshot
@@ -64,83 +65,134 @@ class CallRoom:
     announce: Callable[[Announced], None]
 
 
+class _Stopped(Exception):
+    """Ends the walk of a call early, with its result."""
+
+    def __init__(self, settled: Settled) -> None:
+        self.settled = settled
+        super().__init__()
+
+
 async def execute(call: ToolCall, room: CallRoom) -> Settled:
-    """Take one call through the whole pipeline; it is announced once, whatever becomes of it."""
-    offered = room.snapshot.get(call.name)
-    written = _json_object(call.arguments)
-    if offered is None:
-        room.announce(Announced(call, written, None))
-        known = [tool.name for tool in room.snapshot.tools]
-        return _failed(call, UNKNOWN_TOOL, f'unknown tool "{one_line(call.name, 80)}"{did_you_mean(call.name, known)}')
-    tool = offered.tool
+    """Take one call through the whole pipeline; it is announced once and has one result, whatever becomes of it."""
+    walk = _Walk(call, room)
     try:
-        arguments = tool.arguments.parse(call.arguments)
-    except InvalidArguments as error:
-        room.announce(Announced(call, written, offered))
-        return _failed(call, INVALID_ARGS, str(error))
-    if room.signal.cancelled:
-        room.announce(Announced(call, written, offered))
-        return aborted_before_dispatch(call)
-    shown = MappingProxyType(written or {})
-    refusal = await _ask(call, offered, shown, room)
-    room.announce(Announced(call, shown, offered))
-    if isinstance(refusal, Refusal):
-        return _denied(call, refusal)
-    if room.signal.cancelled:
-        return aborted_before_dispatch(call)
-    return await _dispatch(call, tool, arguments, room)
+        return await walk.through()
+    except _Stopped as stopped:
+        settled = stopped.settled
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+            task.uncancel()  # bodies are shielded, so nothing of the call has happened yet
+            room.signal.cancel("the run was cancelled")
+            settled = aborted_before_dispatch(call)
+        else:  # a schema or the like of a tool raised what it may not
+            settled = failed(call, TOOL_FAILED, describe(error))
+    walk.announce()
+    return settled
 
 
-async def _ask(call: ToolCall, offered: Offered, shown: Mapping[str, Any], room: CallRoom) -> Refusal | None:
-    """Ask everyone twice, before the call is recorded and before its body: the touches must not have moved."""
-    before: Any = None
-    for phase in ("intent", "dispatch"):
-        try:
-            touches = resolve_touches(offered.tool, shown, room.agent.session.directory)
-        except Exception as error:
-            return Refusal(offered.pack, f"it can't be told what `{call.name}` would use: {describe(error)}")
-        if before is not None and touches != before:
-            return Refusal("pegboard", f"what `{call.name}` would use changed after it was allowed")
-        before = touches
-        asked = GuardedCall(room.agent, phase, call.id, call.name, offered.tool, offered.pack, shown, touches)
-        if refusal := await room.gate.refusal(asked, allow_writes=room.allow_writes):
-            return refusal
-    return None
+class _Walk:
+    """One call on its way."""
 
+    def __init__(self, call: ToolCall, room: CallRoom) -> None:
+        self.call = call
+        self.room = room
+        self.offered = room.snapshot.get(call.name)
+        self.shown: Mapping[str, Any] | None = None
+        self._announced = False
 
-async def _dispatch(call: ToolCall, tool: Tool, arguments: dict[str, Any], room: CallRoom) -> Settled:
-    signal = CancelSignal()
-    unlink = room.signal.on_cancel(lambda: signal.cancel(room.signal.cause or "cancelled"))
-    if tool.takes_context:
-        session = room.agent.session
-        arguments["ctx"] = ToolContext(session.directory, session.id, signal)
-    began = time.perf_counter()
-    try:
-        ended = await run_body(tool, arguments, signal)
-    finally:
+    def announce(self) -> None:
+        if not self._announced:
+            self._announced = True
+            self.room.announce(Announced(self.call, self.shown, self.offered))
+
+    async def through(self) -> Settled:
+        call, room = self.call, self.room
+        arguments, offered = self._check()
+        touches = await self._ask(offered, "intent", None)
+        self.announce()
+        await self._ask(offered, "dispatch", touches)
+        if room.signal.cancelled:
+            return aborted_before_dispatch(call)
+        signal = CancelSignal()
+        unlink = room.signal.on_cancel(lambda: signal.cancel(room.signal.cause or "cancelled"))
+        if offered.tool.takes_context:
+            session = room.agent.session
+            arguments["ctx"] = ToolContext(session.directory, session.id, signal)
+        began = time.perf_counter()
+        ended = await run_body(offered.tool, arguments, signal, room.signal.cancel)
         unlink()
-    return Settled(_result(call, tool, ended, signal), ms=(time.perf_counter() - began) * 1000)
+        return Settled(_result(call, offered.tool, ended, signal), ms=(time.perf_counter() - began) * 1000)
+
+    def _check(self) -> tuple[dict[str, Any], Offered]:
+        """Look the tool up and check what was written for it."""
+        call = self.call
+        try:
+            self.shown = freeze(read_object(call.arguments))
+            unreadable = None
+        except InvalidArguments as error:
+            unreadable = error
+        if self.offered is None:
+            known = [tool.name for tool in self.room.snapshot.tools]
+            near = did_you_mean(call.name, known)
+            raise _Stopped(failed(call, UNKNOWN_TOOL, f'unknown tool "{one_line(call.name, 80)}"{near}'))
+        if self.room.signal.cancelled:
+            raise _Stopped(aborted_before_dispatch(call))
+        try:
+            if unreadable:
+                raise unreadable
+            return self.offered.tool.arguments.parse(call.arguments), self.offered
+        except InvalidArguments as error:
+            raise _Stopped(failed(call, INVALID_ARGS, str(error))) from None
+
+    async def _ask(
+        self, offered: Offered, phase: Literal["intent", "dispatch"], before: tuple[Touch, ...] | None
+    ) -> tuple[Touch, ...]:
+        """Ask everyone who may object, on the same touches both times; returns the touches."""
+        call, room, tool = self.call, self.room, offered.tool
+        shown = self.shown or {}
+        try:
+            touches = resolve_touches(tool, shown, room.agent.session.directory)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            reason = f"it can't be told what `{call.name}` would use: {describe(error)}"
+            raise _Stopped(_denied(call, Refusal(offered.pack, reason))) from None
+        if before is not None and touches != before:
+            reason = f"what `{call.name}` would use changed after it was allowed"
+            raise _Stopped(_denied(call, Refusal(KERNEL, reason)))
+        asked = GuardedCall(room.agent, phase, call.id, call.name, tool, offered.pack, shown, touches)
+        if refusal := await room.gate.refusal(asked, allow_writes=room.allow_writes):
+            raise _Stopped(_denied(call, refusal))
+        return touches
 
 
 def _result(call: ToolCall, tool: Tool, ended: Ended, signal: CancelSignal) -> ToolResult:
     if ended.abandoned:
         text = f"`{call.name}` did not stop after {signal.cause}; whether it took effect is not known"
         return ToolResult(call.id, call.name, "indeterminate", text, "did not stop", INDETERMINATE)
-    if ended.error is not None:
-        if isinstance(ended.error, ToolError):
-            return _failed(call, TOOL_FAILED, str(ended.error)).result
-        if not signal.cancelled:
-            return _failed(call, TOOL_FAILED, describe(ended.error)).result
-    if signal.cause == TIMEOUT:
-        return _failed(call, TIMED_OUT, f"`{call.name}` was stopped after its {tool.timeout:g} s").result
-    if signal.cancelled:
+    if ended.told_to_stop and signal.cause == TIMEOUT:
+        return failed(call, TIMED_OUT, f"`{call.name}` was stopped after its {tool.timeout:g} s").result
+    if isinstance(ended.error, ToolError):
+        return failed(call, TOOL_FAILED, str(ended.error)).result
+    if isinstance(ended.error, Exception):
+        return failed(call, TOOL_FAILED, describe(ended.error)).result
+    if ended.told_to_stop:
         return ToolResult(call.id, call.name, "aborted", "tool call aborted", "aborted", ABORTED)
     try:
         value = tool.output.check(ended.value)
-        return ToolResult(call.id, call.name, "ok", tool.output.render(value), tool.output.summarize(value))
-    except Exception as error:
+        content, summary = tool.output.render(value), tool.output.summarize(value)
+        if not (isinstance(content, str) and isinstance(summary, str)):
+            raise TypeError("`render` and `summarize` must return strings")
+        return ToolResult(call.id, call.name, "ok", content, one_line(summary))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         text = f"`{call.name}` returned what it does not promise: {describe(error)}"
-        return _failed(call, INVALID_TOOL_OUTPUT, text).result
+        return failed(call, INVALID_TOOL_OUTPUT, text).result
 
 
 def aborted_before_dispatch(call: ToolCall) -> Settled:
@@ -149,12 +201,8 @@ def aborted_before_dispatch(call: ToolCall) -> Settled:
     return Settled(ToolResult(call.id, call.name, "aborted", text, "not started", ABORTED_BEFORE_DISPATCH))
 
 
-def not_run(call: ToolCall, code: str, reason: str) -> Settled:
-    """The result of a call that the run itself did not let begin, such as one over a limit."""
-    return _failed(call, code, reason)
-
-
-def _failed(call: ToolCall, code: str, text: str) -> Settled:
+def failed(call: ToolCall, code: str, text: str) -> Settled:
+    """The result of a call that failed for a reason that the model can read."""
     return Settled(ToolResult(call.id, call.name, "error", f"Error: {text}", one_line(text, 120), code))
 
 
@@ -162,11 +210,3 @@ def _denied(call: ToolCall, refusal: Refusal) -> Settled:
     text = f"Error: denied by {refusal.pack}: {refusal.reason}"
     result = ToolResult(call.id, call.name, "denied", text, one_line(f"denied: {refusal.reason}", 160), DENIED)
     return Settled(result, refused_by=refusal.pack)
-
-
-def _json_object(text: str) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

@@ -33,8 +33,8 @@ class Session:
             if not real.is_dir():
                 raise UsageError(f"{directory} is not a directory; a session needs one to work in")
             next(real.iterdir(), None)
-        except OSError as error:
-            raise UsageError(f"the directory {directory} can't be read: {error.strerror}") from None
+        except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links, before Python 3.13
+            raise UsageError(f"the directory {directory} can't be read: {getattr(error, 'strerror', error)}") from None
         return cls(secrets.token_hex(4), real)
 
 
@@ -46,28 +46,33 @@ class Recorder:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._listeners: list[Listener] = []
+        self._listeners: dict[object, Listener] = {}
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Show every event to `listener` as it happens, text deltas too; returns an idempotent disposer.
 
         Unlike an `observe` implementation a listener is part of the program: what it raises stops the run.
         """
-        self._listeners.append(listener)
+        key = object()
+        self._listeners[key] = listener
 
         def dispose() -> None:
-            if listener in self._listeners:
-                self._listeners.remove(listener)
+            self._listeners.pop(key, None)
 
         return dispose
 
-    def record(self, session: Session, event: Event) -> None:
-        """Append an event to the session, then tell observers and listeners."""
+    def record(self, session: Session, event: Event) -> Exception | None:
+        """Append an event to the session, then tell observers and listeners; returns what a listener raised first."""
         session.events.append(event)
         self._dispatcher.notify("observe", event)
-        self.show(event)
+        return self.show(event)
 
-    def show(self, event: Event) -> None:
-        """Tell listeners of something that is not recorded: a text delta."""
-        for listener in self._listeners:
-            listener(event)
+    def show(self, event: Event) -> Exception | None:
+        """Tell listeners, also of what is not recorded, a text delta; returns what one of them raised first."""
+        raised: Exception | None = None
+        for listener in tuple(self._listeners.values()):
+            try:
+                listener(event)
+            except Exception as error:
+                raised = raised or error
+        return raised

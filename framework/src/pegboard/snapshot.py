@@ -97,4 +97,4 @@ class ToolRegistry:
 def definition_hash(tool: Tool) -> str:
     """Return the SHA-256 of what a model and policy are told about a tool: name, description, parameters, effect."""
     told = [tool.name, tool.description, tool.parameters, tool.effect]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -4,23 +4,27 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-# Control, bidirectional, zero-width and tag characters, line separators and lone surrogates: whatever could move a
-# cursor, reorder a line or hide in it. Tab and newline stay.
+# Whatever could move a cursor, reorder a line, or stand in it unseen: control, format, bidirectional and tag
+# characters, fillers and joiners that draw nothing, line separators, lone surrogates. Tab and newline stay.
 _UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5"
+    "\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    """Return `text` with every character that a terminal could act on shown as an escape (rule 15)."""
+    """Return `text` with every character that a terminal could act on or a reader miss as an escape (rule 15)."""
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(text: str, width: int = 200) -> str:
     """Return `text` printable, on one line, cut with an ellipsis after `width` characters."""
-    flat = " ".join(printable(text[: width * 4]).split())
-    return flat if len(flat) <= width else flat[: width - 1] + "…"
+    start = text[: width * 4]
+    flat = " ".join(printable(start).split())
+    if len(flat) > width or len(start) < len(text):
+        return flat[: width - 1] + "…"
+    return flat
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

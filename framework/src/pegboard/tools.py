@@ -4,7 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, get_args
 
 from pegboard.cancel import CancelSignal
 
@@ -111,8 +111,13 @@ class Tool:
     def __post_init__(self) -> None:
         if not TOOL_NAME.fullmatch(self.name):
             raise TypeError(f"tool {self.name!r}: a name is a lower-case letter, then letters, digits, _ (at most 64)")
-        if self.timeout is not None and not 0 < self.timeout < float("inf"):
+        number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
+        if self.timeout is not None and not (number and 0 < self.timeout < float("inf")):
             raise TypeError(f'tool "{self.name}" timeout must be a positive finite number')
+        for field, known in (("effect", Effect), ("concurrency", Concurrency), ("exposure", Exposure)):
+            if getattr(self, field) not in get_args(known):
+                options = ", ".join(get_args(known))
+                raise TypeError(f'tool "{self.name}" {field} must be one of {options}, not {getattr(self, field)!r}')
 
     @property
     def parameters(self) -> Mapping[str, Any]:

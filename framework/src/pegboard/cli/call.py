@@ -10,7 +10,7 @@ import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
-from pegboard.cli.run import exit_code, interrupts_cancel
+from pegboard.cli.run import exit_code, watch
 from pegboard.cli.screen import JsonLines
 from pegboard.errors import UsageError
 from pegboard.events import RunEnd
@@ -60,8 +60,7 @@ async def _call(
         if as_json:
             host.listen(JsonLines())
         run, results = host.submit_call(agent, asked, allow_writes=allow_writes)
-        with interrupts_cancel(run):
-            end = await run.wait()
+        end = await watch(run)
         return end, results[0] if results else None
 
 

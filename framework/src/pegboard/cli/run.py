@@ -61,8 +61,22 @@ async def _run(host: Host, text: str, route: str | None, name: str, allow_writes
         agent = await host.create_agent(name, session=session, definition=definition, model=model)
         host.listen(JsonLines() if as_json else Screen())
         under_way = host.submit(agent, text, allow_writes=allow_writes)
-        with interrupts_cancel(under_way):
-            return await under_way.wait()
+        return await watch(under_way)
+
+
+async def watch(run: Run) -> RunEnd:
+    """Wait for a run's end; Ctrl-C cancels it. What printing raised, such as a closed pipe, is raised here.
+
+    A body that does not end would hold the interpreter back for ever; then the process ends here.
+    """
+    with interrupts_cancel(run):
+        end = await run.wait()
+    if run.listener_error is not None:
+        raise run.listener_error
+    if run.stuck is not None:
+        sys.stdout.flush()
+        os._exit(exit_code(end))
+    return end
 
 
 def exit_code(end: RunEnd) -> int:
