@@ -38,17 +38,27 @@ async def run_body(
     if tool.inline and not tool.is_async:
         return _call(lambda: tool.body(**arguments), signal)
     loop = asyncio.get_running_loop()
+    waiter = _Waiter(loop)
     started: asyncio.Future[Ended]
     if tool.is_async:
-        started = loop.create_task(_await(tool.body, arguments, signal))
+        started = loop.create_task(_await(tool.body, arguments, signal, waiter))
     else:
-        started = _in_thread(loop, lambda: tool.body(**arguments), signal)
+        started = _in_thread(loop, lambda: tool.body(**arguments), signal, waiter)
     timer = loop.call_later(tool.timeout, signal.cancel, TIMEOUT) if tool.timeout else None
-    try:
-        await _wait(loop, started, signal, interrupt)
-    finally:
-        if timer:
-            timer.cancel()
+    dispose = signal.on_cancel(waiter.begin_grace)
+    while not started.done():
+        try:
+            await waiter.woken
+            break
+        except asyncio.CancelledError:
+            waiter.again(started)
+            interrupt("the run was cancelled")
+            if task := asyncio.current_task():
+                task.uncancel()
+    dispose()
+    waiter.end_grace()
+    if timer:
+        timer.cancel()
     if not started.done():
         return Ended(told_to_stop=True, abandoned=True)
     if started.cancelled():
@@ -56,41 +66,33 @@ async def run_body(
     return started.result()
 
 
-async def _wait(
-    loop: asyncio.AbstractEventLoop,
-    started: asyncio.Future[Ended],
-    signal: CancelSignal,
-    interrupt: Callable[[str], object],
-) -> None:
-    """Wait until the body ended, or for the grace time after the signal."""
-    waiter = loop.create_future()
-    grace: asyncio.TimerHandle | None = None
+class _Waiter:
+    """Wakes the run when the body has ended, or the grace time after the signal is over."""
 
-    def wake(_started: object = None) -> None:
-        if not waiter.done():
-            waiter.set_result(None)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.woken = loop.create_future()
+        self._loop = loop
+        self._grace: asyncio.TimerHandle | None = None
 
-    def begin_grace() -> None:
-        nonlocal grace
-        grace = loop.call_later(GRACE_SECONDS, wake)
+    def wake(self, _started: object = None) -> None:
+        if not self.woken.done():
+            self.woken.set_result(None)
 
-    started.add_done_callback(wake)
-    dispose = signal.on_cancel(begin_grace)
-    while not started.done():
-        try:
-            await waiter
-            break
-        except asyncio.CancelledError:
-            waiter = loop.create_future()
-            interrupt("the run was cancelled")
-            if task := asyncio.current_task():
-                task.uncancel()
-    dispose()
-    if grace is not None:
-        grace.cancel()
+    def again(self, started: asyncio.Future[Ended]) -> None:
+        """Wait anew, also for a body that was cancelled before it could say that it has ended."""
+        self.woken = self._loop.create_future()
+        started.add_done_callback(self.wake)
+
+    def begin_grace(self) -> None:
+        self._grace = self._loop.call_later(GRACE_SECONDS, self.wake)
+
+    def end_grace(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
 
 
-async def _await(body: Callable[..., Any], arguments: dict[str, Any], signal: CancelSignal) -> Ended:
+async def _await(body: Callable[..., Any], arguments: dict[str, Any], signal: CancelSignal, waiter: _Waiter) -> Ended:
+    """Await the body and say so at once: a done callback would cost another turn of the loop."""
     try:
         return Ended(value=await body(**arguments), told_to_stop=signal.cancelled)
     except KeyboardInterrupt:
@@ -100,6 +102,8 @@ async def _await(body: Callable[..., Any], arguments: dict[str, Any], signal: Ca
         if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
             raise
         return _failed(error, signal)
+    finally:
+        waiter.wake()
 
 
 def _call(body: Callable[[], Any], signal: CancelSignal) -> Ended:
@@ -118,7 +122,9 @@ def _failed(error: BaseException, signal: CancelSignal) -> Ended:
     return Ended(error=error, told_to_stop=signal.cancelled)
 
 
-def _in_thread(loop: asyncio.AbstractEventLoop, body: Callable[[], Any], signal: CancelSignal) -> asyncio.Future[Ended]:
+def _in_thread(
+    loop: asyncio.AbstractEventLoop, body: Callable[[], Any], signal: CancelSignal, waiter: _Waiter
+) -> asyncio.Future[Ended]:
     """Run a sync body in a daemon thread of its own: one that never returns can't keep the process alive."""
     ended: asyncio.Future[Ended] = loop.create_future()
     context = contextvars.copy_context()
@@ -126,6 +132,7 @@ def _in_thread(loop: asyncio.AbstractEventLoop, body: Callable[[], Any], signal:
     def settle(outcome: Ended) -> None:
         if not ended.done():
             ended.set_result(outcome)
+        waiter.wake()
 
     def work() -> None:
         outcome = _call(lambda: context.run(body), signal)

@@ -115,11 +115,13 @@ class Dispatcher:
 
     def notify(self, hook: str, payload: object, *, among: Container[str] | None = None) -> None:
         """Call observers, only those of the packs `among` if given; a failure is reported and contained."""
-        for implementation in self.plan(hook):
-            if among is None or implementation.pack in among:
-                answer = _attempt_sync(implementation.call, payload)
-                if isinstance(answer, Failed):
-                    self._on_fault(Fault(implementation.pack, hook, answer.text))
+        plan = self.plan(hook)
+        if among is not None:
+            plan = tuple(implementation for implementation in plan if implementation.pack in among)
+        for implementation in plan:
+            answer = _attempt(implementation.call, payload)
+            if answer is not None and isinstance(answer := _refuse_awaitable(answer), Failed):
+                self._on_fault(Fault(implementation.pack, hook, answer.text))
 
     async def fold_step(self, step: Any) -> Any:
         """Run `agent_pre_step` over a step: returns the step as left by the last implementation, or a Reject.
@@ -151,12 +153,14 @@ class Dispatcher:
     async def ask_guards(self, call: object) -> list[tuple[str, Verdict]]:
         """Ask every guard; returns the objections with the pack that made each. A failing guard denies."""
         objections: list[tuple[str, Verdict]] = []
+        now = time.monotonic()
         for implementation in self.plan("guard_tool_call"):
-            began = time.monotonic()
+            began = now
             answer = _attempt(implementation.call, call)
             if answer is not None and inspect.isawaitable(answer):
                 answer = await _finish(answer, GUARD_SECONDS)
-            if time.monotonic() - began > GUARD_SECONDS:
+            now = time.monotonic()
+            if now - began > GUARD_SECONDS:
                 answer = Deny(f"the guard did not answer in {GUARD_SECONDS:g} s")
             match answer:
                 case None:
@@ -190,8 +194,11 @@ def _attempt(function: Callable[..., Any], *arguments: object) -> Any:
 
 def _attempt_sync(function: Callable[..., Any], *arguments: object) -> Any:
     """The same for a hook that must be sync: an awaitable is a failure too."""
-    answer = _attempt(function, *arguments)
-    if answer is not None and inspect.isawaitable(answer):
+    return _refuse_awaitable(_attempt(function, *arguments))
+
+
+def _refuse_awaitable(answer: Any) -> Any:
+    if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
         return Failed("it is async; this hook must be sync")

@@ -35,21 +35,8 @@ def thaw(value: Any) -> Any:
     return value
 
 
-def read_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object strictly; an empty text means `{}` (T46), NaN and infinities are refused (T29).
-
-    Raises:
-        InvalidArguments: it is something else.
-    """
-    try:
-        value = json.loads(text or "{}", parse_constant=_refuse, parse_float=_finite)
-    except RecursionError:
-        raise InvalidArguments([f"nested more than {MAX_DEPTH} levels deep"]) from None
-    except ValueError as error:
-        raise InvalidArguments([f"not JSON: {error}"]) from None
-    if not isinstance(value, dict):
-        raise InvalidArguments([f"a JSON object is wanted, not {type(value).__name__}"])
-    return value
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a finite number")
 
 
 def _finite(text: str) -> float:
@@ -59,5 +46,22 @@ def _finite(text: str) -> float:
     return number
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a finite number")
+# Made once: json.loads would make one for every call that has options.
+_STRICT: Final = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """Parse a JSON object strictly; an empty text means `{}` (T46), NaN and infinities are refused (T29).
+
+    Raises:
+        InvalidArguments: it is something else.
+    """
+    try:
+        value = _STRICT.decode(text or "{}")
+    except RecursionError:
+        raise InvalidArguments([f"nested more than {MAX_DEPTH} levels deep"]) from None
+    except ValueError as error:
+        raise InvalidArguments([f"not JSON: {error}"]) from None
+    if not isinstance(value, dict):
+        raise InvalidArguments([f"a JSON object is wanted, not {type(value).__name__}"])
+    return value

@@ -69,6 +69,8 @@ class Recorder:
 
     def show(self, event: Event) -> Exception | None:
         """Tell listeners, also of what is not recorded, a text delta; returns what one of them raised first."""
+        if not self._listeners:
+            return None
         raised: Exception | None = None
         for listener in tuple(self._listeners.values()):
             try:

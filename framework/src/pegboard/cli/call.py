@@ -1,6 +1,5 @@
 """`pegboard call`: one tool through the whole pipeline, without a model."""
 
-import asyncio
 import json
 import sys
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
-from pegboard.cli.run import exit_code, watch
+from pegboard.cli.run import exit_code, to_the_end, watch
 from pegboard.cli.screen import JsonLines
 from pegboard.errors import UsageError
 from pegboard.events import RunEnd
@@ -45,7 +44,7 @@ def call(options: Options, tool: str, arguments: tuple[str, ...], name: str, all
         known = [entry.name for entry in host.snapshot().tools]
         raise UsageError(f"there is no tool `{tool}`{did_you_mean(tool, known)} (`pegboard tools` lists them)")
     text = read_arguments(arguments, offered.tool.parameters)
-    end, result = asyncio.run(_call(host, ToolCall("call-1", tool, text), name, allow_writes, as_json))
+    end, result = to_the_end(_call(host, ToolCall("call-1", tool, text), name, allow_writes, as_json))
     report_faults(host)
     if not as_json and result is not None:
         click.echo(printable(result.content), err=result.status != "ok")

@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import click
 
@@ -19,6 +20,7 @@ from pegboard.host import Host
 from pegboard.loop import Run
 
 MAX_TASK_BYTES = 1_000_000
+_T = TypeVar("_T")
 
 
 _EXAMPLES = """\b
@@ -43,7 +45,7 @@ def run(options: Options, task: str | None, route: str | None, name: str, allow_
     """
     text = read_task(task)
     host = open_host(options)
-    end = asyncio.run(_run(host, text, route, name, allow_writes, as_json))
+    end = to_the_end(_run(host, text, route, name, allow_writes, as_json))
     report_faults(host)
     return exit_code(end)
 
@@ -62,6 +64,14 @@ async def _run(host: Host, text: str, route: str | None, name: str, allow_writes
         host.listen(JsonLines() if as_json else Screen())
         under_way = host.submit(agent, text, allow_writes=allow_writes)
         return await watch(under_way)
+
+
+def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run a command's work in an event loop; a second Ctrl-C ends it as any Ctrl-C ends a program."""
+    try:
+        return asyncio.run(work)
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 async def watch(run: Run) -> RunEnd:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from pegboard.events import Called, Event, Returned, RunEnd, RunStart, Text
+from pegboard.frozen import thaw
 from pegboard.text import count, one_line, printable
 
 _SUMMARY: Final = 26
@@ -154,7 +155,7 @@ def _arguments(arguments: Mapping[str, Any] | None) -> str:
 def _argument(value: Any) -> str:
     if isinstance(value, str) and value and " " not in value and len(value) < 80:
         return value
-    return json.dumps(value if not isinstance(value, str) else value[:200], ensure_ascii=False)
+    return json.dumps(value[:200] if isinstance(value, str) else thaw(value), ensure_ascii=False)
 
 
 def _duration(ms: float) -> str:
