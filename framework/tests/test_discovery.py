@@ -18,7 +18,14 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pegboard.discovery import Distribution, discover
 
-NOTES = "[console_scripts]\nnotes = notes.cli:main\n[pegboard.packs]\nnotes = notes.pack:Notes\n[pegboard.tools]\nnote = notes.pack:note\n"  # noqa: E501
+NOTES = """\
+[console_scripts]
+notes = notes.cli:main
+[pegboard.packs]
+notes = notes.pack:Notes
+[pegboard.tools]
+note = notes.pack:note
+"""
 
 
 class Facts(NamedTuple):
@@ -113,7 +120,12 @@ def test_an_installed_distribution_is_found_with_everything_that_it_declares(tmp
         "Requires-Dist: Acme.Base[fast] (>=1)",
         "Requires-Dist: acme_web>=2; extra == 'web'",
     ]
-    points = f"{NOTES}[pegboard.commands]\nnotes = notes.cli:group\n[pegboard.policy]\nnotes = notes.pack:Notes\n"
+    points = f"""{NOTES}# draft = notes.pack:draft
+[pegboard.commands]
+notes = notes.cli:group
+[pegboard.policy]
+notes = notes.pack:Notes
+"""
     write(tmp_path / "Acme_Notes-2.1.dist-info", METADATA=metadata("Acme-Notes", "2.1", *needs), entry_points=points)
 
     found = only(discover([str(tmp_path)]))
@@ -331,7 +343,8 @@ def test_a_path_entry_that_is_no_folder_is_passed_over(beside_notes: Path, entry
     path = [str(beside_notes / entry), str(beside_notes)]
 
     assert list(scanned(path)) == ["notes"]
-    assert scanned(path) == expected(path)
+    if "\0" not in entry:  # which importlib-metadata can't stand
+        assert scanned(path) == expected(path)
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads every folder")

@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,10 +35,11 @@ from pegboard import (
 HostWith = Callable[..., Host]
 
 
-class Hooks:
-    """A pack made of functions, each the implementation of the hook that it is named after."""
+class Hooks(ModuleType):
+    """A module made of functions, each the implementation of the hook that it is named after."""
 
     def __init__(self, **functions: Callable[..., Any]) -> None:
+        super().__init__("hooks")
         marked = {name: f if hasattr(f, "pegboard_impl") else hookimpl(f) for name, f in functions.items()}
         vars(self).update(marked)
 

@@ -1,5 +1,6 @@
 """What becomes of each installed pack: active, disabled, failed with its reason, or waiting; none harms another."""
 
+import asyncio
 import sys
 import tempfile
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pegboard import ConfigError, Host, PegboardError
+from pegboard import ConfigError, Host, PegboardError, Session
 from pegboard.config import Config
 from pegboard.discovery import discover
 from pegboard.packs import Pack, survey
@@ -298,6 +299,16 @@ def test_nothing_stays_of_a_pack_that_fails_after_it_registered_something(
 
     assert states(host) == {"broken": "failed", "notes": "active"}
     assert [(entry.tool.name, entry.pack) for entry in host.snapshot().offered] == [("note", "notes")]
+
+
+def test_no_hook_of_a_failed_pack_is_called(open_host: OpenHost, pack_folder: Any, tmp_path: Path) -> None:
+    pack_folder.add("broken", with_hook("def agent_created(self, agent): raise OSError").replace("[never]", "42"))
+    pack_folder.add("notes", offering("note"))
+    host = open_host()
+
+    agent = asyncio.run(host.create_agent(session=Session.new(tmp_path)))
+
+    assert (states(host)["broken"], agent.name) == ("failed", "main")
 
 
 def test_an_optional_hook_of_a_pack_that_is_not_there_is_no_mistake(open_host: OpenHost, pack_folder: Any) -> None:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -36,10 +36,11 @@ from pegboard import (
 )
 
 
-class Hooks:
-    """A pack made of functions, each the implementation of the hook that it is named after."""
+class Hooks(ModuleType):
+    """A module made of functions, each the implementation of the hook that it is named after."""
 
     def __init__(self, **functions: Callable[..., Any]) -> None:
+        super().__init__("hooks")
         vars(self).update({name: hookimpl(function) for name, function in functions.items()})
 
 

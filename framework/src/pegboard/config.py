@@ -4,7 +4,6 @@ Nothing here imports pydantic or a pack: which packs are switched off must be kn
 """
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,8 +18,6 @@ _TOP_LEVEL: Final = ("agents", "packs")
 _PREFIX: Final = "PEGBOARD_"
 # Set in processes that Pegboard itself starts; never a setting.
 _NOT_SETTINGS: Final = ("PEGBOARD_INSIDE",)
-_KEY: Final = r"""(?:[\w-]+|"[^"]*"|'[^']*')"""
-_ASSIGNMENT: Final = re.compile(rf"({_KEY}(?:\s*\.\s*{_KEY})*)\s*=")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +54,14 @@ class Setting:
 
 @dataclass(frozen=True)
 class Config:
-    """All layers, weakest first, and what is wrong with them. Tables merge, everything else is replaced."""
+    """All layers, weakest first, and what is wrong with them. Tables merge, everything else is replaced.
+
+    `unreadable`: a file could not be read at all. Then nothing may be imported, it may have been switched off there.
+    """
 
     layers: tuple[Layer, ...] = ()
     problems: tuple[Problem, ...] = ()
+    unreadable: bool = False
 
     def get(self, *path: str) -> Setting | None:
         """Return the strongest layer's value at `path`, or None if no layer sets it."""
@@ -111,26 +112,30 @@ def load_config(packs: Iterable[str], disable: Iterable[str], environ: Mapping[s
     """
     problems: list[Problem] = []
     layers = [layer for layer in [_read_file(user_file(), problems)] if layer]
+    unreadable = bool(problems)
     known = {*packs, *(name for layer in layers for name in _tables(layer.data, "packs"))}
     agents = {"main", *(name for layer in layers for name in _tables(layer.data, "agents"))}
     layers.append(_read_environment(environ, {"packs": known, "agents": agents}, problems))
     layers.append(Layer("command line", "--disable", {"packs": {name: {"enabled": False} for name in disable}}))
-    config = Config(tuple(layers))
-    problems.extend(_structural_problems(config))
-    return Config(config.layers, tuple(problems))
+    problems.extend(problem for layer in layers for problem in _structural_problems(layer))
+    return Config(tuple(layers), tuple(problems), unreadable)
 
 
 def _read_file(path: Path, problems: list[Problem]) -> Layer | None:
+    import tomllib  # not before there is something to read: help is printed without it
+
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        return Layer("user file", str(path), tomllib.loads(text.replace("\r\n", "\n")), text)
+        text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+        return Layer("user file", str(path), tomllib.loads(text), text)
     except FileNotFoundError:
         return None
     except OSError as error:
         problems.append(Problem(str(path), "", f"can't be read: {error.strerror}"))
     except UnicodeDecodeError as error:
         problems.append(Problem(str(path), "", f"is not UTF-8 (byte {error.start}); save it as UTF-8"))
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError:
+        problems.append(Problem(str(path), "", "is not valid TOML: nested too deeply"))
+    except ValueError as error:
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
         where, text = (f"{path}:{found[2]}", found[1]) if found else (str(path), str(error))
         problems.append(Problem(where, "", f"is not valid TOML: {text}"))
@@ -149,15 +154,15 @@ def _read_environment(environ: Mapping[str, str], known: Mapping[str, set[str]],
             continue
         path = _variable_path(variable, known)
         if path is None:
-            examples = [f"{_PREFIX}{group.upper()}_{_upper(name)}" for group in known for name in known[group]]
-            near = did_you_mean("_".join(variable.split("_")[:3]), examples)
+            groups = {f"{_PREFIX}{group.upper()}_{_upper(name)}" for group in known for name in known[group]}
+            near = did_you_mean("_".join(variable.split("_")[:3]), groups - {variable.rstrip("_")})
             problems.append(Problem("environment", variable, f"is no known setting{near}"))
-            continue
-        names[path] = variable
-        table = data
-        for key in path[:-1]:
-            table = table.setdefault(key, {})
-        table[path[-1]] = _variable_value(environ[variable])
+        elif not all(path):
+            problems.append(Problem("environment", variable, "has an empty key; `__` stands between two keys"))
+        elif not _put(data, path, _variable_value(environ[variable])):
+            problems.append(Problem("environment", variable, "contradicts a variable that sets all of its table"))
+        else:
+            names[path] = variable
     return Layer("environment", "environment", data, names=names)
 
 
@@ -166,66 +171,97 @@ def _variable_path(variable: str, known: Mapping[str, set[str]]) -> tuple[str, .
         for name in sorted(names, key=len, reverse=True):
             start = f"{_PREFIX}{group.upper()}_{_upper(name)}_"
             if variable.startswith(start) and len(variable) > len(start):
-                return (group, name, *(key.lower() for key in variable[len(start) :].split("__")))
+                return (group, name, *(key.lower().strip("_") for key in variable[len(start) :].split("__")))
     return None
 
 
 def _variable_value(text: str) -> Any:
     """Read true, 30, [1, 2] or {a = 1} as TOML does; anything else is the text itself."""
+    import tomllib
+
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+    except (ValueError, RecursionError):
         return text
 
 
-def _structural_problems(config: Config) -> Iterator[Problem]:
-    for layer in config.layers:
-        for key, value in layer.data.items():
-            if key not in _TOP_LEVEL:
-                text = f"no such table{did_you_mean(key, _TOP_LEVEL)}"
-                yield Problem(layer.locate((key,)), key, text)
-            elif not isinstance(value, dict):
-                yield Problem(layer.locate((key,)), key, "must be a table")
-            else:
-                for name, table in value.items():
-                    if not isinstance(table, dict):
-                        yield Problem(layer.locate((key, name)), f"{key}.{name}", "must be a table")
-                    elif key == "packs":
-                        for flag in ("enabled", "required"):
-                            if flag in table and not isinstance(table[flag], bool):
-                                path = (key, name, flag)
-                                yield Problem(layer.locate(path), ".".join(path), "must be true or false")
+def _put(table: Table, path: tuple[str, ...], value: Any) -> bool:
+    """Set a value in nested tables; returns whether nothing else stands there."""
+    for key in path[:-1]:
+        table = table.setdefault(key, {})
+        if not isinstance(table, dict):
+            return False
+    if path[-1] in table:
+        return False
+    table[path[-1]] = value
+    return True
+
+
+def _structural_problems(layer: Layer) -> Iterator[Problem]:
+    """Yield what no reader of the configuration could make sense of."""
+
+    def problem(text: str, *path: str) -> Problem:
+        return Problem(layer.locate(path), ".".join(path), text)
+
+    for key, value in layer.data.items():
+        if key not in _TOP_LEVEL:
+            yield problem(f"no such table{did_you_mean(key, _TOP_LEVEL)}", key)
+            continue
+        if not isinstance(value, dict):
+            yield problem("must be a table", key)
+            continue
+        for name, table in value.items():
+            if not isinstance(table, dict):
+                yield problem("must be a table", key, name)
+                continue
+            for flag in ("enabled", "required") if key == "packs" else ():
+                if flag in table and not isinstance(table[flag], bool):
+                    yield problem("must be true or false", key, name, flag)
 
 
 def _find_line(text: str, path: tuple[str, ...]) -> int | None:
-    """Find the line that sets `path` in TOML text; a table's own header if the key itself is not on a line."""
-    table: tuple[str, ...] = ()
-    best: int | None = None
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
-        if header := re.match(r"\[\[?([^\]]+)\]", stripped):
-            table = _split_key(header[1])
-            if table == path[: len(table)]:
-                best = best or number
-        elif setting := _ASSIGNMENT.match(stripped):
-            key = table + _split_key(setting[1])
-            if key == path:
-                return number
-            if key == path[: len(key)]:
-                best = number
-    return best
+    """Find the line on which TOML text sets `path`: where the text up to there reads well and has it, but not before.
+
+    Only done when something is reported. Lines that can't hold the key are passed over.
+    """
+    lines = text.split("\n")
+    likely = [number for number, line in enumerate(lines) if path[-1] in line]
+    for number in likely or range(len(lines)):
+        if _sets(lines[:number], path) is not False:  # inside a text of several lines, or set before
+            continue
+        for end in range(number, len(lines)):
+            found = _sets(lines[: end + 1], path)
+            if found is not None:
+                if found:
+                    return number + 1
+                break
+    return None
 
 
-def _split_key(text: str) -> tuple[str, ...]:
-    return tuple(part.strip().strip("\"'") for part in re.findall(_KEY, text))
+def _sets(lines: list[str], path: tuple[str, ...]) -> bool | None:
+    """Whether these lines set `path`; None if they are no whole TOML."""
+    import tomllib
+
+    try:
+        value: Any = tomllib.loads("\n".join(lines))
+    except ValueError:
+        return None
+    for key in path:
+        if not isinstance(value, dict) or key not in value:
+            return False
+        value = value[key]
+    return True
 
 
 def _merge(into: Table, table: Table) -> None:
+    """Merge a table into another; nothing of it is shared afterwards."""
     for key, value in table.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
+        if isinstance(value, dict):
+            inner = into.get(key)
+            into[key] = inner if isinstance(inner, dict) else {}
             _merge(into[key], value)
         else:
-            into[key] = dict(value) if isinstance(value, dict) else value
+            into[key] = value
 
 
 def _leaves(table: Table, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:

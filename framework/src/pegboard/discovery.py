@@ -14,6 +14,7 @@ from typing import Final
 
 PACK_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MAX_NAME: Final = 64
+_DEVICE: Final = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")  # no file names on Windows
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 _GROUP_PREFIX: Final = b"[pegboard."
 
@@ -47,12 +48,17 @@ class Distribution:
     @cached_property
     def requires(self) -> tuple[str, ...]:
         """The normalised names of the distributions that this one needs in any case."""
-        return tuple(_named(line) for key, line in self._headers if key == "requires-dist" and ";" not in line)
+        return tuple(_named(line) for line in self._requirements if ";" not in line)
 
     @cached_property
     def orders_after(self) -> tuple[str, ...]:
         """The normalised names of the distributions that this one names under an extra or a marker."""
-        return tuple(_named(line) for key, line in self._headers if key == "requires-dist" and ";" in line)
+        return tuple(_named(line) for line in self._requirements if ";" in line)
+
+    @cached_property
+    def _requirements(self) -> list[str]:
+        lines = [line for key, line in self._headers if key == "requires-dist"]
+        return lines or list(_egg_requirements(_read(self.location, "requires.txt") or b""))
 
     def _header(self, name: str) -> str:
         return next((value for key, value in self._headers if key == name), "")
@@ -72,16 +78,16 @@ def discover(path: Iterable[str] | None = None) -> tuple[Distribution, ...]:
 
     Of several copies of one distribution the first on the path wins. Costs about 5 ms for 200 distributions.
     """
-    seen: set[str] = set()
+    seen: dict[str, str] = {}
     found: list[Distribution] = []
     for folder in sys.path if path is None else path:
         for name, location in _metadata_folders(folder):
-            if name in seen:
+            if name in seen and _has_metadata(seen[name]):
                 continue
-            seen.add(name)
+            seen[name] = location
             entry_points = _read(location, "entry_points.txt")
             if entry_points and _GROUP_PREFIX in entry_points:
-                found.append(_describe(name, location, entry_points))
+                found.extend(_describe(name, location, entry_points))
     return tuple(sorted(found, key=lambda distribution: distribution.name))
 
 
@@ -89,7 +95,7 @@ def _metadata_folders(folder: str) -> Iterator[tuple[str, str]]:
     """Yield (normalised name, metadata folder) for each distribution directly in one entry of `sys.path`."""
     try:
         children = os.listdir(folder or ".")
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a NUL in the path
         return
     base = os.path.basename(folder)
     for child in children:
@@ -111,19 +117,27 @@ def _read(location: str, name: str) -> bytes | None:
         return None
 
 
-def _describe(name: str, location: str, entry_points: bytes) -> Distribution:
+def _has_metadata(location: str) -> bool:
+    """Whether a metadata folder is more than what an interrupted uninstall left behind."""
+    return any(_read(location, name) is not None for name in ("METADATA", "PKG-INFO", "entry_points.txt"))
+
+
+def _describe(name: str, location: str, entry_points: bytes) -> Iterator[Distribution]:
     try:
         groups = _sections(entry_points.decode("utf-8"))
     except UnicodeDecodeError:
-        return Distribution(name, location, problem="its entry_points.txt is not UTF-8")
+        yield Distribution(name, location, problem="its entry_points.txt is not UTF-8")
+        return
+    if not any(group.startswith("pegboard.") and rows for group, rows in groups.items()):
+        return
     packs = groups.get("pegboard.packs", [])
-    return Distribution(
+    yield Distribution(
         name=name,
         location=location,
         pack=packs[0] if packs else None,
         tools=dict(groups.get("pegboard.tools", [])),
         commands=dict(groups.get("pegboard.commands", [])),
-        claims_policy="pegboard.policy" in groups,
+        claims_policy=bool(groups.get("pegboard.policy")),
         problem=_problem(packs),
     )
 
@@ -134,7 +148,7 @@ def _problem(packs: list[tuple[str, str]]) -> str | None:
     if len(packs) > 1:
         return f"it declares {len(packs)} packs ({', '.join(name for name, _ in packs)}); a distribution has one"
     name = packs[0][0]
-    if len(name) > _MAX_NAME or not PACK_NAME.fullmatch(name):
+    if len(name) > _MAX_NAME or not PACK_NAME.fullmatch(name) or _DEVICE.fullmatch(name):
         return f"{name[:_MAX_NAME]!r} is no pack name (lower-case letters, digits, single dashes; at most {_MAX_NAME})"
     return None
 
@@ -154,12 +168,23 @@ def _sections(text: str) -> dict[str, list[tuple[str, str]]]:
 
 def _headers(metadata: bytes) -> Iterator[tuple[str, str]]:
     """Yield (lower-case name, value) of the headers of METADATA, up to the blank line before the description."""
-    for line in metadata.decode("utf-8", "replace").splitlines():
+    for line in metadata.decode("utf-8", "replace").split("\n"):
+        line = line.removesuffix("\r")
         if not line:
             return
         name, colon, value = line.partition(":")
         if colon and not line[0].isspace():
-            yield name.lower(), value.strip()
+            yield name.lower(), value.strip(" \t")
+
+
+def _egg_requirements(requires: bytes) -> Iterator[str]:
+    """Yield the lines of an egg's requires.txt, those below a `[extra:marker]` header with a `;` as METADATA has it."""
+    condition = ""
+    for line in requires.decode("utf-8", "replace").splitlines():
+        if line.startswith("["):
+            condition = f"; {line.strip('[]')}"
+        elif line.strip():
+            yield line.strip() + condition
 
 
 def _named(requirement: str) -> str:

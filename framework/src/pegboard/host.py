@@ -59,6 +59,8 @@ class Host:
         found = discover() if distributions is None else tuple(distributions)
         names = [name for name, _ in (d.pack for d in found if d.pack)]
         config = load_config(names, disable, os.environ if environ is None else environ)
+        if config.unreadable:  # what it switches off must not be imported
+            raise ConfigError(config.problems)
         host = cls(config, found)
         host._refuse_bad_config()
         host._refuse_missing_packs()
@@ -190,3 +192,8 @@ class Host:
             if wanted and pack.state != "active":
                 why = f"`required = true` in {required.where}" if required else "it claims policy"
                 raise PegboardError(f"pack `{pack.name}` is {pack.state} ({pack.reason}) but required: {why}")
+        for name in self.config.table("packs"):
+            required = self.config.get("packs", name, "required")
+            if required and required.value and all(pack.name != name for pack in self.packs):
+                told = f"`required = true` in {required.where}"
+                raise PegboardError(f"pack `{name}` is not installed but required: {told}")

@@ -5,6 +5,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from types import ModuleType
 from typing import Any, Final
 
 from pegboard.config import Config
@@ -35,7 +36,7 @@ class Loader:
     def load(self, packs: Sequence[Pack]) -> tuple[Pack, ...]:
         """Load every enabled pack, in order, and return all of them with what became of each."""
         reserved = _reserved_names(packs)
-        states: dict[str, State] = {}
+        states: dict[str, State] = {pack.name: pack.state for pack in packs}
         loaded: list[Pack] = []
         for pack in packs:
             pack = hold_back(pack, states)
@@ -64,12 +65,14 @@ class Loader:
 
         target = EntryPoint(name=pack.name, value=pack.reference, group="pegboard.packs").load()
         given = {k: v for k, v in self._config.table("packs", pack.name).items() if k not in _OWN_KEYS}
-        model = takes_settings(target) if inspect.isclass(target) else None
+        if not isinstance(target, type | ModuleType):
+            raise PackFailure(f"`{pack.reference}` is a {type(target).__name__}; a pack is a class or a module")
+        model = takes_settings(target) if isinstance(target, type) else None
         settings = build_settings(self._config, pack.name, model, given, self.problems)
-        if not inspect.isclass(target):
+        if not isinstance(target, type):
             return target
         make: Callable[..., object] = target
-        return make() if model is None else make(settings)
+        return make() if model is None else make(settings=settings)
 
     def _take_tools(self, pack: str, reserved: dict[str, str]) -> None:
         for tool in self._dispatcher.collect("register_tools", pack):
@@ -101,7 +104,7 @@ def _reserved_names(packs: Iterable[Pack]) -> dict[str, str]:
     """Return tool name -> pack for every name in `pegboard.tools`, also of packs that are off (rule 4)."""
     reserved: dict[str, str] = {}
     for pack in packs:
-        for name in pack.distribution.tools:
+        for name in pack.distribution.tools if pack.state != "failed" else ():
             reserved.setdefault(name, pack.name)
     return reserved
 
@@ -126,11 +129,20 @@ def _check_hooks(pack: str, instance: object) -> None:
 def _check_signature(hook: str, function: Any) -> None:
     known = [name for name in inspect.signature(getattr(Hooks, hook)).parameters if name != "self"]
     for name, parameter in inspect.signature(function).parameters.items():
-        if name not in known and parameter.default is parameter.empty:
+        if name not in known and parameter.default is not parameter.empty:
+            continue  # the author's own, never given
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            raise PackFailure(f"`{hook}`: `{name}` must be a plain argument, hooks are called by position")
+        if name not in known:
             may = f"`{'`, `'.join(known)}`" if known else "no arguments"
             raise PackFailure(f"`{hook}` has no argument `{name}`{did_you_mean(name, known)} (it gets {may})")
-    if policy_of(hook).sync and inspect.iscoroutinefunction(function):
+        if parameter.default is not parameter.empty:
+            raise PackFailure(f"`{hook}`: `{name}` must have no default, it is always given")
+    policy = policy_of(hook)
+    if policy.sync and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         raise PackFailure(f"`{hook}` must be a plain function, not async")
+    if policy.kind != "collect" and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
+        raise PackFailure(f"`{hook}` must return its answer, not yield it")
 
 
 def _implementations(instance: object) -> Iterator[tuple[str, Any, dict[str, Any]]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pegboard.commands import KERNEL_COMMANDS
-from pegboard.config import Config, Setting
+from pegboard.config import Config
 from pegboard.discovery import Distribution
 
 State = Literal["enabled", "active", "disabled", "failed", "waiting"]
@@ -46,21 +46,14 @@ class Pack:
 
 def survey(distributions: Iterable[Distribution], config: Config) -> tuple[Pack, ...]:
     """Return every installed pack in load order: what a pack needs comes first, then by name."""
-    packs: dict[str, Pack] = {}
-    for distribution in distributions:
-        name, reference = distribution.pack or (distribution.name, "")
-        if holder := packs.get(name):
-            clash = f"conflict: pack `{name}` is already declared by {holder.distribution.name}"
-            distribution = replace(distribution, problem=distribution.problem or clash)
-            name = distribution.name
-        packs[name] = _decide(Pack(name, "enabled", distribution, reference), config)
-    named = {pack.distribution.name: pack.name for pack in packs.values()}
-    for pack in packs.values():
-        needs = tuple(named[name] for name in pack.distribution.requires if name in named)
-        packs[pack.name] = replace(pack, needs=needs)
-    states: dict[str, State] = {}
+    packs = _named_packs(distributions)
+    by_distribution = {pack.distribution.name: name for name, pack in packs.items()}
+    for name, pack in packs.items():
+        needs = [by_distribution[other] for other in pack.distribution.requires if other in by_distribution]
+        packs[name] = replace(_decide(pack, config), needs=tuple(other for other in needs if other != name))
+    states = {name: pack.state for name, pack in packs.items()}
     surveyed: list[Pack] = []
-    for pack in _refuse_second_claims(_in_load_order(packs, named)):
+    for pack in _refuse_second_claims(_in_load_order(packs, by_distribution)):
         surveyed.append(hold_back(pack, states))
         states[pack.name] = surveyed[-1].state
     return tuple(surveyed)
@@ -70,62 +63,96 @@ def hold_back(pack: Pack, states: Mapping[str, State]) -> Pack:
     """Return the pack as waiting if one that it needs is neither enabled nor active in `states`."""
     if pack.state == "enabled":
         for name in pack.needs:
-            if states.get(name) not in ("enabled", "active"):
-                reason = f"it needs pack `{name}`, which is {states.get(name, 'not loaded')}"
-                return replace(pack, state="waiting", reason=reason)
+            if states[name] not in ("enabled", "active"):
+                return replace(pack, state="waiting", reason=f"it needs pack `{name}`, which is {states[name]}")
     return pack
 
 
+def _named_packs(distributions: Iterable[Distribution]) -> dict[str, Pack]:
+    """Give every distribution a name of its own: those in order first, by distribution name.
+
+    One that is refused, or whose pack name is taken, gets the name it declares if that is free, else its own.
+    """
+    packs: dict[str, Pack] = {}
+    refused: list[Distribution] = []
+    for distribution in sorted(distributions, key=lambda distribution: distribution.name):
+        name, reference = distribution.pack or ("", "")
+        if distribution.problem is None and name not in packs:
+            packs[name] = Pack(name, "enabled", distribution, reference)
+        else:
+            refused.append(distribution)
+    for distribution in refused:
+        name, reference = distribution.pack or (distribution.name, "")
+        reason = distribution.problem or (
+            f"conflict: pack `{name}` is already declared by {packs[name].distribution.name}"
+        )
+        name = name if name not in packs else distribution.name
+        while name in packs:
+            name += "-distribution"
+        packs[name] = Pack(name, "failed", distribution, reference, reason)
+    return packs
+
+
 def _decide(pack: Pack, config: Config) -> Pack:
-    if pack.distribution.problem:
-        return pack.failed(pack.distribution.problem)
     setting = config.get("packs", pack.name, "enabled")
-    if setting is None or setting.value is True:
-        return replace(pack, decided_by=_where(setting))
+    if setting is None:
+        return pack
     if setting.value is False:
         return replace(pack, state="disabled", reason=f"by {setting.where}", decided_by=setting.where)
+    if setting.value is True:
+        return replace(pack, decided_by=setting.where)
     return replace(pack.failed("`enabled` must be true or false"), decided_by=setting.where)
 
 
 def _refuse_second_claims(packs: Iterable[Pack]) -> Iterator[Pack]:
     """Fail a pack that claims a tool or command name which an earlier pack, or the kernel, has (rule 4)."""
-    owners = {("command", name): "pegboard" for name in KERNEL_COMMANDS}
+    owners: dict[tuple[str, str], Pack | None] = {("command", name): None for name in KERNEL_COMMANDS}
     for pack in packs:
         names = [("tool", name) for name in pack.distribution.tools]
         names += [("command", name) for name in pack.distribution.commands]
-        for kind, name in names:
-            owner = owners.setdefault((kind, name), pack.name)
-            if owner != pack.name and pack.state == "enabled":
-                pack = pack.failed(f"conflict: {kind} `{name}` belongs to `{owner}`")
-        yield pack
+        for claim in names if pack.state != "failed" else ():
+            owner = owners.setdefault(claim, pack)
+            if owner is not pack and pack.state == "enabled":
+                told = f"conflict: {claim[0]} `{claim[1]}` belongs to `{owner.name if owner else 'pegboard'}`"
+                yield pack.failed(told)
+                break
+        else:
+            yield pack
 
 
-def _where(setting: Setting | None) -> str:
-    return setting.where if setting else "default"
+def _in_load_order(packs: Mapping[str, Pack], by_distribution: Mapping[str, str]) -> Iterator[Pack]:
+    """Yield what a pack needs before it, then by name; what it names under an extra goes before it where it can.
 
-
-def _in_load_order(packs: dict[str, Pack], named: dict[str, str]) -> list[Pack]:
-    """Sort so that what a pack needs, or names under an extra, comes first; packs that need each other fail."""
-    ordered: list[Pack] = []
+    Packs that need each other fail.
+    """
     left = dict(packs)
     while left:
-        graph = {name: _predecessors(pack, left, named) for name, pack in left.items()}
-        sorter = graphlib.TopologicalSorter(graph)
-        try:
-            sorter.prepare()
-        except graphlib.CycleError as error:
-            cycle = set(error.args[1])
-            chain = " needs ".join(f"`{name}`" for name in reversed(error.args[1]))
-            ordered.extend(left.pop(name).failed(f"packs need each other: {chain}") for name in sorted(cycle))
+        ready = [name for name, pack in left.items() if not any(_binds(pack, other, left) for other in pack.needs)]
+        if not ready:
+            yield from _fail_a_cycle(left)
             continue
-        while sorter.is_active():
-            for name in sorted(sorter.get_ready()):
-                ordered.append(left.pop(name))
-                sorter.done(name)
-    return ordered
+        chosen = min(ready, key=lambda name: (_would_wait(left[name], left, by_distribution), name))
+        yield left.pop(chosen)
 
 
-def _predecessors(pack: Pack, left: dict[str, Pack], named: dict[str, str]) -> list[str]:
-    distribution = pack.distribution
-    names = [named[name] for name in (*distribution.requires, *distribution.orders_after) if name in named]
-    return [name for name in names if name in left and name != pack.name]
+def _binds(pack: Pack, other: str, left: Mapping[str, Pack]) -> bool:
+    """Whether a need holds a pack back in the order; what is off or failed anyway binds nobody."""
+    return pack.state == "enabled" and other in left and left[other].state == "enabled"
+
+
+def _would_wait(pack: Pack, left: Mapping[str, Pack], by_distribution: Mapping[str, str]) -> bool:
+    names = (by_distribution.get(other) for other in pack.distribution.orders_after)
+    return any(name in left and name != pack.name for name in names)
+
+
+def _fail_a_cycle(left: dict[str, Pack]) -> Iterator[Pack]:
+    graph = {name: [other for other in pack.needs if _binds(pack, other, left)] for name, pack in left.items()}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        cycle: list[str] = error.args[1][:-1][::-1]
+        start = cycle.index(min(cycle))
+        cycle = cycle[start:] + cycle[:start]
+        chain = " needs ".join(f"`{name}`" for name in [*cycle, cycle[0]])
+        for name in sorted(cycle):
+            yield left.pop(name).failed(f"packs need each other: {chain}")

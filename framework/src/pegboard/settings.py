@@ -29,7 +29,8 @@ def takes_settings(pack: type) -> "type[BaseModel] | None":
         return None
     from pydantic import BaseModel
 
-    model = get_type_hints(vars(pack)["__init__"]).get("settings")
+    constructor: Any = pack.__init__  # type: ignore[misc]
+    model = get_type_hints(constructor).get("settings")
     if not (inspect.isclass(model) and issubclass(model, BaseModel)):
         raise PackFailure(f"{pack.__name__}.__init__: annotate `settings` with a pydantic model")
     return model
@@ -51,7 +52,8 @@ def build_settings(
         settings, wrong = check_table(config, path, model, given)
     if wrong:
         problems.extend(wrong)
-        raise PackFailure("bad settings: " + "; ".join(f"{p.key} ({p.where}) {p.text}" for p in wrong))
+        told = (f"{p.key} ({p.where}) {p.text}" if p.where else f"{p.key} {p.text}" for p in wrong)
+        raise PackFailure(f"bad settings: {'; '.join(told)}")
     return settings
 
 

@@ -26,12 +26,15 @@ def path() -> None:
 @click.pass_obj
 def show(options: Options, as_json: bool) -> None:
     """Show every setting that some layer sets, with who set it."""
-    settings = list(read_packs(options)[0].settings())
+    read = read_packs(options)[0]
+    settings = list(read.settings())
+    for problem in read.problems:
+        click.echo(f"warning: {printable(str(problem))}", err=True)
     if as_json:
         rows = [{"key": ".".join(s.path), "value": s.value, "where": s.where} for s in settings]
         click.echo(json.dumps(rows, indent=1, default=str))
         return
-    if not settings:
+    if not settings and not read.problems:
         click.echo(f"nothing is set; everything has its default (your file would be {user_file()})")
     for setting in settings:
         shown = printable(json.dumps(setting.value, ensure_ascii=False, default=str))

@@ -3,12 +3,14 @@
 import os
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import click
 
+from pegboard.cli.installed import installed
 from pegboard.commands import KERNEL_COMMANDS
-from pegboard.discovery import Distribution, discover
+from pegboard.discovery import Distribution
 from pegboard.errors import PegboardError
 from pegboard.text import one_line, printable
 
@@ -31,20 +33,24 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import one command, and no other."""
+        packs = _pack_commands()
         if found := KERNEL_COMMANDS.get(name):
             module, _, attribute = found[0].partition(":")
             return _load_attribute(module, attribute)
-        if owner := _pack_commands().get(name):
+        if owner := packs.get(name):
             from pegboard.cli.packs import load_pack_command
 
-            return load_pack_command(name, owner, ctx.find_object(Options) or Options())
+            given = {key: ctx.params[key] for key in ("disable", "strict", "debug") if key in ctx.params}
+            return load_pack_command(name, owner, Options(**given))
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them."""
         packs = _pack_commands()
-        rows = [(name, KERNEL_COMMANDS[name][1] if name in KERNEL_COMMANDS else one_line(packs[name].summary))
-                for name in self.list_commands(ctx)]  # fmt: skip
+        rows = []
+        for name in self.list_commands(ctx):
+            known = KERNEL_COMMANDS.get(name)
+            rows.append((one_line(name, 40), known[1] if known else one_line(packs[name].summary)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -69,12 +75,29 @@ def _load_attribute(module: str, attribute: str) -> click.Command:
     return command
 
 
+@cache
 def _pack_commands() -> dict[str, Distribution]:
+    """Return who owns each command of a pack; of several claims the first in load order counts (rule 4)."""
     owners: dict[str, Distribution] = {}
-    for distribution in discover():
-        for name in distribution.commands:
-            owners.setdefault(name, distribution)
+    claims = [(name, distribution) for distribution in installed() for name in distribution.commands]
+    if len(claims) > len({name for name, _ in claims}):
+        from pegboard.config import Config
+        from pegboard.packs import survey
+
+        claims = [
+            (name, pack.distribution) for pack in survey(installed(), Config()) for name in pack.distribution.commands
+        ]
+    for name, distribution in claims:
+        owners.setdefault(name, distribution)
     return owners
+
+
+def _print_version(ctx: click.Context, _option: click.Parameter, given: bool) -> None:
+    if given and not ctx.resilient_parsing:
+        from pegboard import __version__
+
+        click.echo(f"pegboard {__version__}")
+        ctx.exit()
 
 
 @click.group(
@@ -85,20 +108,17 @@ def _pack_commands() -> dict[str, Distribution]:
 @click.option("--disable", metavar="PACK", multiple=True, help="Leave a pack out, this once; may be repeated.")
 @click.option("--strict", is_flag=True, help="Stop with exit 1 if any pack failed or waits for another.")
 @click.option("--debug", is_flag=True, help="Show tracebacks.")
-@click.option("--version", is_flag=True, help="Print the version and exit.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
 @click.pass_context
-def pegboard(ctx: click.Context, disable: tuple[str, ...], strict: bool, debug: bool, version: bool) -> None:
+def pegboard(ctx: click.Context, disable: tuple[str, ...], strict: bool, debug: bool) -> None:
     """Run an agent on the current directory, with exactly the capabilities that your packs give it."""
     ctx.obj = Options(disable, strict, debug)
 
 
 def main() -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 used wrongly, 130 interrupted."""
-    if "--version" in sys.argv[1:2]:
-        from pegboard import __version__
-
-        click.echo(f"pegboard {__version__}")
-        return
     sys.exit(_run(sys.argv[1:]))
 
 

@@ -5,23 +5,12 @@ from pathlib import Path
 import click
 
 from pegboard.cli.group import Options
-from pegboard.discovery import discover
+from pegboard.cli.installed import installed
+from pegboard.cli.packs import check_disabled_names
 from pegboard.errors import PegboardError, UsageError
 from pegboard.host import Host
 from pegboard.sessions import Session
-from pegboard.text import count, did_you_mean, printable
-
-
-def check_disabled_names(options: Options) -> None:
-    """Refuse a `--disable` of a pack that is not installed.
-
-    Raises:
-        UsageError: naming the nearest installed pack.
-    """
-    installed = [distribution.pack[0] for distribution in discover() if distribution.pack]
-    for name in options.disable:
-        if name not in installed:
-            raise UsageError(f"--disable {name}: no pack of that name is installed{did_you_mean(name, installed)}")
+from pegboard.text import count, printable
 
 
 def open_host(options: Options) -> Host:
@@ -31,7 +20,7 @@ def open_host(options: Options) -> Host:
         PegboardError: bad configuration, a required pack is missing, or with --strict any pack is.
     """
     check_disabled_names(options)
-    host = Host.open(disable=options.disable)
+    host = Host.open(disable=options.disable, distributions=installed())
     missing = [pack for pack in host.packs if pack.state in ("failed", "waiting")]
     if missing:
         told = "; ".join(f"{pack.name} {pack.state}: {pack.reason}" for pack in missing)

@@ -1,14 +1,17 @@
 """`pegboard packs`: what is installed, what became of it, and who decided; listing imports nothing."""
 
+import contextlib
 import json
 import os
+import sys
 from collections.abc import Iterable
 
 import click
 
 from pegboard.cli.group import Options
+from pegboard.cli.installed import installed
 from pegboard.config import Config, load_config
-from pegboard.discovery import Distribution, discover
+from pegboard.discovery import Distribution
 from pegboard.errors import ConfigError, PegboardError, UsageError
 from pegboard.packs import Pack, survey
 from pegboard.text import count, did_you_mean, one_line, printable
@@ -28,13 +31,14 @@ Examples:
 @click.option("--effective", is_flag=True, help="Show which file, variable or option decided.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.pass_context
-def packs(ctx: click.Context, effective: bool, as_json: bool) -> None:
+def packs(ctx: click.Context, effective: bool, as_json: bool) -> int:
     """Show which packs are installed and what became of each.
 
     Without a subcommand this is `packs list`.
     """
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_packs, load=False, effective=effective, as_json=as_json)
+        return int(ctx.invoke(list_packs, load=False, effective=effective, as_json=as_json))
+    return 0
 
 
 @packs.command("list", epilog="Examples: pegboard packs list --effective  ·  pegboard packs list --load --json")
@@ -100,23 +104,33 @@ def doctor(options: Options, name: str | None) -> int:
     return 1 if bad or config.problems else 0
 
 
+def check_disabled_names(options: Options) -> list[str]:
+    """Return the names of the installed packs; refuse a `--disable` of one that is not installed.
+
+    Raises:
+        UsageError: naming the nearest installed pack.
+    """
+    names = [distribution.pack[0] for distribution in installed() if distribution.pack]
+    for name in options.disable:
+        if name not in names:
+            raise UsageError(f"--disable {name}: no pack of that name is installed{did_you_mean(name, names)}")
+    return names
+
+
 def read_packs(options: Options) -> tuple[Config, tuple[Pack, ...]]:
     """Return the configuration and every installed pack, from static metadata alone.
 
     Raises:
         UsageError: `--disable` names a pack that is not installed.
     """
-    found = discover()
-    names = [distribution.pack[0] for distribution in found if distribution.pack]
-    for name in options.disable:
-        if name not in names:
-            raise UsageError(f"--disable {name}: no pack of that name is installed{did_you_mean(name, names)}")
-    config = load_config(names, options.disable, os.environ)
-    return config, survey(found, config)
+    config = load_config(check_disabled_names(options), options.disable, os.environ)
+    return config, survey(installed(), config)
 
 
 def load_packs(config: Config, found: Iterable[Pack]) -> tuple[Pack, ...]:
-    """Import the enabled packs and return all with what became of each."""
+    """Import the enabled packs and return all with what became of each; none if the configuration can't be read."""
+    if config.unreadable:
+        return tuple(found)
     from pegboard.dispatch import Dispatcher
     from pegboard.loading import Loader
     from pegboard.snapshot import ToolRegistry
@@ -140,7 +154,8 @@ def load_pack_command(name: str, owner: Distribution, options: Options) -> click
     from importlib_metadata import EntryPoint
 
     try:
-        command = EntryPoint(name=name, value=owner.commands[name], group="pegboard.commands").load()
+        with contextlib.redirect_stdout(sys.stderr):  # stdout belongs to what the command prints
+            command = EntryPoint(name=name, value=owner.commands[name], group="pegboard.commands").load()
     except KeyboardInterrupt:
         raise
     except BaseException as error:
