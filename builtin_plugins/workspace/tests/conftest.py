@@ -47,7 +47,9 @@ def call(workspace_host: Callable[[], Host], project: Path) -> Call:
         async def go() -> ToolResult:
             host = workspace_host()
             agent = await host.create_agent(session=Session.new(inside or project))
-            run, results = host.submit_call(agent, ToolCall("1", name, json.dumps(arguments)), allow_writes=allow_writes)
+            run, results = host.submit_call(
+                agent, ToolCall("1", name, json.dumps(arguments)), allow_writes=allow_writes
+            )
             end = await run.wait()
             await host.dispose(agent)
             assert results, f"the call has no result; the run ended as {end.reason}: {end.text}"
@@ -74,7 +76,9 @@ def without_ripgrep(tmp_path: Path) -> Callable[[], AbstractContextManager[None]
 
 
 @pytest.fixture(params=["ripgrep", "python"])
-def engine(request: pytest.FixtureRequest, without_ripgrep: Callable[[], AbstractContextManager[None]]) -> Iterator[str]:
+def engine(
+    request: pytest.FixtureRequest, without_ripgrep: Callable[[], AbstractContextManager[None]]
+) -> Iterator[str]:
     """Which of the two searches: the test runs once with each."""
     if request.param == "ripgrep":
         _need_ripgrep()

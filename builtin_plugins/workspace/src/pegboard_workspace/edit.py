@@ -4,6 +4,7 @@ import difflib
 import os
 import secrets
 import stat
+from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
@@ -11,10 +12,10 @@ from pegboard import ToolContext, ToolError, Touch, tool
 from typing_extensions import TypedDict
 
 from pegboard_workspace.places import MAX_FILE_BYTES, Place, explain, locate, open_beneath, open_folder, read_bytes
-from pegboard_workspace.text import decode, encode
+from pegboard_workspace.text import UTF_8, Decoded, decode
 
 MAX_DIFF_LINES: Final = 200
-MAX_DIFFED_LINES: Final = 20_000
+MAX_DIFFED_LINES: Final = 4_000
 
 
 class Edit(TypedDict):
@@ -54,8 +55,7 @@ def write(path: str, content: str, ctx: ToolContext) -> Change:
     place = locate(ctx.directory, path)
     before = read_bytes(place) if os.path.lexists(place.path) else None
     old = decode(before) if before else None
-    data = _encode(place, content, "utf-8")
-    _replace(place, data, before)
+    _replace(place, _encode(place, content, UTF_8), before)
     return _change(place, old.text if old else "", content, created=before is None)
 
 
@@ -72,10 +72,10 @@ def edit(path: str, edits: list[Edit], ctx: ToolContext) -> Change:
     place = locate(ctx.directory, path)
     before = read_bytes(place)
     decoded = decode(before)
-    if decoded is None or encode(decoded.text, decoded.encoding) != before:
+    if decoded is None or decoded.encode(decoded.text) != before:
         raise ToolError(f"`{place.shown}` is binary or can't be edited without changing other bytes")
     after = _apply(place, decoded.text, edits)
-    _replace(place, _encode(place, after, decoded.encoding), before)
+    _replace(place, _encode(place, after, decoded), before)
     return _change(place, decoded.text, after, created=False)
 
 
@@ -112,12 +112,14 @@ def _with_line_ends(text: str, crlf: bool) -> str:
     return text.replace("\r\n", "\n").replace("\n", "\r\n") if crlf else text
 
 
-def _encode(place: Place, text: str, encoding: str) -> bytes:
+def _encode(place: Place, text: str, like: Decoded) -> bytes:
     try:
-        data = encode(text, encoding)
+        data = like.encode(text)
     except UnicodeEncodeError as error:
         character = text[error.start : error.start + 1]
-        raise ToolError(f"`{place.shown}` is {encoding}, which has no {character!r}; nothing was written") from None
+        told = f"`{place.shown}` is {like.encoding}, which has no {character!r}; nothing was written"
+        raise ToolError(told) from None
+
     if len(data) > MAX_FILE_BYTES:
         raise ToolError(f"that is {len(data):,} bytes; files up to {MAX_FILE_BYTES:,} can be written")
     return data
@@ -136,7 +138,7 @@ def _replace(place: Place, data: bytes, before: bytes | None) -> None:
     except OSError as error:
         raise ToolError(explain(place, error)) from None
     name = place.parts[-1]
-    temporary = f".{name[:100]}.{secrets.token_hex(4)}.tmp"
+    temporary = f".{secrets.token_hex(8)}.tmp"
     try:
         mode = _mode(name, folder)
         new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
@@ -152,7 +154,7 @@ def _replace(place: Place, data: bytes, before: bytes | None) -> None:
     except OSError as error:
         raise ToolError(explain(place, error)) from None
     finally:
-        if os.path.lexists(place.path.with_name(temporary)):
+        with suppress(FileNotFoundError):  # it has become the file
             os.unlink(temporary, dir_fd=folder)
         os.close(folder)
 
@@ -173,7 +175,7 @@ def _current(place: Place) -> bytes | None:
 
 
 def _change(place: Place, before: str, after: str, *, created: bool) -> Change:
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _split(before), _split(after)
     if len(old) + len(new) > MAX_DIFFED_LINES:
         diff = ["(too large for a diff)"]
         added, removed = max(len(new) - len(old), 0), max(len(old) - len(new), 0)
@@ -184,3 +186,9 @@ def _change(place: Place, before: str, after: str, *, created: bool) -> Change:
     if len(diff) > MAX_DIFF_LINES:
         diff = [*diff[:MAX_DIFF_LINES], f"({len(diff) - MAX_DIFF_LINES} more lines of diff)"]
     return Change(path=place.shown, created=created, added=added, removed=removed, diff="\n".join(diff))
+
+
+def _split(text: str) -> list[str]:
+    """Split into lines; a carriage return stays, and a missing end of the last line is told, so that both show."""
+    lines = text.split("\n")
+    return lines[:-1] if not lines[-1] else [*lines[:-1], f"{lines[-1]} (no line end)"]

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from pegboard import ToolContext, ToolError, Touch, tool
+from pegboard import ToolContext, Touch, tool
 from typing_extensions import TypedDict
 
-from pegboard_workspace.places import locate, show
+from pegboard_workspace.places import locate_existing, show
 from pegboard_workspace.walk import files, matcher
 
 MAX_PATHS: Final = 500
@@ -44,14 +44,7 @@ def glob(pattern: str, ctx: ToolContext, path: str = ".") -> Paths:
         pattern: A glob such as *.py (any folder), src/**/*.ts, or *.{md,rst}; a leading ! excludes.
         path: The folder to look in.
     """
-    place = locate(ctx.directory, path)
-    if not place.path.exists():
-        raise ToolError(f"`{place.shown}` does not exist")
-    if not pattern.strip("! "):
-        raise ToolError("the pattern is empty; `*` matches every file")
-    matches = matcher(pattern)
-    strip = 0 if not place.parts or place.path.is_file() else len("/".join(place.parts)) + 1
-    found = [
-        show(name) for name in files(place, lambda: ctx.cancel.cancelled) if matches(name[strip:]) or matches(name)
-    ]
+    place = locate_existing(ctx.directory, path)
+    matches = matcher(pattern, place)
+    found = [show(name) for name in files(place, ctx.cancel) if matches(name)]
     return Paths(paths=found[:MAX_PATHS], total=len(found))

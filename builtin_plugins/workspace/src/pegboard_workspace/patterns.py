@@ -11,8 +11,8 @@ from pegboard import ToolError
 MAX_PATTERN: Final = 1000
 MAX_REPEAT: Final = 1000
 _ESCAPES: Final = frozenset("dDwWsSbBtfv")
-_QUANTIFIER: Final = re.compile(r"\{(\d+)(,(\d*))?\}")
-_GROUP: Final = re.compile(r"\(\?(:|P<[A-Za-z_]\w*>|i:)")
+_QUANTIFIER: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}")
+_GROUP: Final = re.compile(r"\(\?(:|P<[A-Za-z_][A-Za-z0-9_]*>|i:)")
 _REFUSED_GROUPS: Final = (
     ("(?=", "look-ahead"), ("(?!", "look-ahead"), ("(?<=", "look-behind"), ("(?<!", "look-behind"),
     ("(?>", "an atomic group"), ("(?P=", "a back-reference"), ("(?(", "a conditional group"), ("(?#", "a comment"),
@@ -32,7 +32,8 @@ def check(pattern: str) -> None:
     if "\n" in pattern or "\r" in pattern or "\0" in pattern:
         raise _refused("a line break or NUL", pattern, 0, "the search goes line by line")
     at = 4 if pattern.startswith("(?i)") else 0
-    depth = 0
+    begins: list[bool] = []  # for each open group, whether a line can begin where it begins
+    may_begin = True
     repeatable = repeated = False
     while at < len(pattern):
         here = pattern[at]
@@ -52,20 +53,24 @@ def check(pattern: str) -> None:
         elif here == "[":
             at += _character_class(pattern, at)
         elif here == "(":
-            depth += 1
+            begins.append(may_begin)
             repeatable = False
             at += _group(pattern, at)
+            continue
         elif here == ")":
-            depth -= 1
-            if depth < 0:
+            if not begins:
                 raise _refused("`)` without `(`", pattern, at, "escape it as \\)")
+            begins.pop()
             at += 1
+        elif here == "^" and not may_begin:
+            raise _refused("`^` where no line can begin", pattern, at, "escape it as \\^")
         elif here == "{":
             raise _refused("`{`", pattern, at, "escape it as \\{")
         else:
             repeatable = here not in "|^$"
             at += 1
-    if depth:
+        may_begin = here == "^" or (here == "|" and (not begins or begins[-1]))
+    if begins:
         raise _refused("`(` without `)`", pattern, len(pattern), "close it, or escape it as \\(")
 
 
@@ -84,10 +89,11 @@ def _escape(pattern: str, at: int) -> int:
     following = pattern[at + 1 : at + 2]
     if not following:
         raise _refused("a backslash at the end", pattern, at, "write \\\\ for a backslash")
-    if following == "x" and re.match(r"[0-9A-Fa-f]{2}", pattern[at + 2 :]):
-        return 4
-    if following == "u" and re.match(r"[0-9A-Fa-f]{4}", pattern[at + 2 :]):
-        return 6
+    if following in "xu" and (code := re.match(r"[0-9A-Fa-f]{2}" * (1 if following == "x" else 2), pattern[at + 2 :])):
+        number = int(code[0], 16)
+        if number in (10, 13) or 0xD800 <= number <= 0xDFFF:
+            raise _refused(f"`\\{following}{code[0]}`", pattern, at, "no line has that character")
+        return 2 + len(code[0])
     if following in _ESCAPES or (following.isascii() and not following.isalnum() and following not in "<>_ "):
         return 2
     names = {"n": "a line break", "r": "a carriage return", "p": "a Unicode class", "P": "a Unicode class"}

@@ -6,7 +6,7 @@ from pegboard import ToolContext, ToolError, Touch, tool
 from typing_extensions import TypedDict
 
 from pegboard_workspace.places import locate, read_bytes
-from pegboard_workspace.text import decode
+from pegboard_workspace.text import decode, lines_of
 
 MAX_LINES: Final = 2000
 MAX_CHARACTERS: Final = 60_000
@@ -62,9 +62,7 @@ def read(path: str, ctx: ToolContext, start: int = 1, end: int | None = None) ->
     decoded = decode(read_bytes(place))
     if decoded is None:
         raise ToolError(f"`{place.shown}` is binary, or text in an encoding that can't be told; `read` shows text only")
-    lines = decoded.text.splitlines() if "\r" in decoded.text else decoded.text.split("\n")
-    if lines and not lines[-1]:
-        lines.pop()
+    lines = lines_of(decoded.text)
     if start < 1 or (end is not None and end < start):
         raise ToolError(f"lines {start}-{end} are no range; lines count from 1, start comes first")
     if start > max(len(lines), 1):

@@ -1,29 +1,25 @@
 """`grep`: lines that match a regular expression, by ripgrep if it is there, else in Python with equal results."""
 
+import heapq
+import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pegboard import ToolContext, ToolError, Touch, tool
+from pegboard import CancelSignal, ToolContext, ToolError, Touch, tool
 from typing_extensions import TypedDict
 
-from pegboard_workspace import ripgrep
 from pegboard_workspace.patterns import check
-from pegboard_workspace.places import MAX_FILE_BYTES, Place, locate, read_bytes, show
-from pegboard_workspace.text import decode
+from pegboard_workspace.places import MAX_FILE_BYTES, Place, locate_existing, open_beneath, read_bytes, show
+from pegboard_workspace.programs import find_program
+from pegboard_workspace.ripgrep import Ripgrep, RipgrepFailed
+from pegboard_workspace.text import BINARY_PROBE, decode, lines_of, looks_binary
 from pegboard_workspace.walk import files, matcher
 
 MAX_MATCHES: Final = 2000
 MAX_LINE: Final = 400
 SECONDS: Final = 20.0
-
-
-class Hit(NamedTuple):
-    """One matching line; `path` is relative to the session's directory, as the operating system gave it."""
-
-    path: str
-    line: int
-    text: str
 
 
 class Match(TypedDict):
@@ -96,43 +92,87 @@ def grep(
         limit: How many matches to show, 1 to 2000.
     """
     check(pattern)
-    place = locate(ctx.directory, path)
-    if not place.path.exists():
-        raise ToolError(f"`{place.shown}` does not exist")
+    place = locate_existing(ctx.directory, path)
     if not 1 <= limit <= MAX_MATCHES:
         raise ToolError(f"limit={limit} is out of range; it is 1 to {MAX_MATCHES}")
-    wanted = matcher(glob) if glob else None
-    strip = len("/".join(place.parts)) + 1 if place.parts and not place.path.is_file() else 0
-    names = [
-        name
-        for name in files(place, lambda: ctx.cancel.cancelled)
-        if wanted is None or wanted(name) or wanted(name[strip:])
-    ]
+    names = list(files(place, ctx.cancel))
+    if glob is not None:
+        wanted = matcher(glob, place)
+        names = [name for name in names if wanted(name)]
     small = [name for name in names if _size(place, name) <= MAX_FILE_BYTES]
-    hits = search(place, small, pattern, ignore_case, lambda: ctx.cancel.cancelled)
-    matches = [Match(path=show(hit.path), line=hit.line, text=_cut(hit.text)) for hit in hits[:limit]]
-    inside = len({hit.path for hit in hits})
-    return Matches(matches=matches, total=len(hits), files=inside, skipped_large=len(names) - len(small))
+    found = search(place, small, pattern, ignore_case, ctx.cancel, limit)
+    matches = [Match(path=show(hit.path), line=hit.line, text=_cut(hit.text)) for hit in found.hits]
+    return Matches(matches=matches, total=found.total, files=found.files, skipped_large=len(names) - len(small))
 
 
-def search(place: Place, names: list[str], pattern: str, ignore_case: bool, cancelled: Callable[[], bool]) -> list[Hit]:
-    """Return every matching line of the named files, sorted by path and line."""
-    program = ripgrep.find(place.root)
-    if program is None:
-        hits = search_in_python(place, names, pattern, ignore_case, cancelled)
-    else:
-        odd = ripgrep.odd_files(program, place.root, names, cancelled)
-        plain = [name for name in names if name not in odd]
-        found = ripgrep.search(program, place.root, plain, pattern, ignore_case, cancelled)
-        by_ripgrep = (Hit(*row) for row in found)
-        hits = [*_without_binaries(place, by_ripgrep)]
-        hits += search_in_python(place, sorted(odd), pattern, ignore_case, cancelled)
-    return sorted(hits)
+class Hit(NamedTuple):
+    """One matching line; `path` is relative to the session's directory, as the operating system gave it."""
+
+    path: str
+    line: int
+    text: str
 
 
-def search_in_python(
-    place: Place, names: Iterable[str], pattern: str, ignore_case: bool, cancelled: Callable[[], bool]
-) -> list[Hit]:
+@dataclass(slots=True)
+class Found:
+    """The first hits by path and line, and the count of all."""
+
+    hits: list[Hit]
+    total: int = 0
+    files: int = 0
+
+
+def search(
+    place: Place, names: Sequence[str], pattern: str, ignore_case: bool, signal: CancelSignal, limit: int = MAX_MATCHES
+) -> Found:
+    """Search the named files, which are sorted; both ways of doing it find the same."""
+    program = find_program("rg", place.root)
+    # Beyond ASCII the two fold case differently.
+    plain = pattern.isascii() and "\\x" not in pattern and "\\u" not in pattern
+    if program and (plain or not (ignore_case or "(?i" in pattern)):
+        ripgrep = Ripgrep(program, place.root, pattern, ignore_case, signal, SECONDS)
+        began = time.monotonic()
+        try:
+            if ripgrep.takes_pattern():
+                return _collect(_with_ripgrep(ripgrep, place, names, pattern, ignore_case, signal), limit)
+        except RipgrepFailed:
+            if time.monotonic() - began >= SECONDS:
+                raise _too_slow() from None
+    return _collect(_in_python(place, names, pattern, ignore_case, signal), limit)
+
+
+def _collect(hits: Iterable[Hit], limit: int) -> Found:
+    found = Found([])
+    last: str | None = None
+    for hit in hits:
+        found.total += 1
+        found.files += hit.path != last
+        last = hit.path
+        if found.total <= limit:
+            found.hits.append(hit)
+    return found
+
+
+def _with_ripgrep(
+    ripgrep: Ripgrep, place: Place, names: Sequence[str], pattern: str, ignore_case: bool, signal: CancelSignal
+) -> Iterator[Hit]:
+    odd = ripgrep.odd_files(names)
+    in_python = _in_python(place, [name for name in names if name in odd], pattern, ignore_case, signal)
+    return heapq.merge(_rows(ripgrep, place, [name for name in names if name not in odd]), in_python)
+
+
+def _rows(ripgrep: Ripgrep, place: Place, names: Sequence[str]) -> Iterator[Hit]:
+    path, is_text = "", False
+    for row in ripgrep.rows(names):
+        if row.path != path:
+            path, is_text = row.path, _is_text(place, row.path)
+        if is_text:
+            yield Hit(row.path, row.line, row.text.decode("utf-8", "replace"))
+
+
+def _in_python(
+    place: Place, names: Iterable[str], pattern: str, ignore_case: bool, signal: CancelSignal
+) -> Iterator[Hit]:
     """Search file by file with the `regex` library, within a deadline that no pattern can overrun."""
     import regex
 
@@ -141,49 +181,49 @@ def search_in_python(
     except regex.error as error:
         raise ToolError(f"the pattern is not valid: {error}") from None
     until = time.monotonic() + SECONDS
-    hits: list[Hit] = []
     for name in names:
-        if cancelled():
-            break
+        if signal.cancelled:
+            return
         for number, line in enumerate(_lines(place, name), 1):
             left = until - time.monotonic()
-            try:
-                if left > 0 and compiled.search(line, timeout=left):
-                    hits.append(Hit(name, number, line))
-                    continue
-            except TimeoutError:
-                left = 0
             if left <= 0:
-                raise ToolError(f"the search took more than {SECONDS:g} s; simplify the pattern or narrow the path")
-    return hits
+                raise _too_slow()
+            try:
+                if compiled.search(line, timeout=left):
+                    yield Hit(name, number, line)
+            except TimeoutError:
+                raise _too_slow() from None
+
+
+def _too_slow() -> ToolError:
+    return ToolError(f"the search took more than {SECONDS:g} s; simplify the pattern or narrow the path")
+
+
+def _place(place: Place, name: str) -> Place:
+    return Place(place.root, tuple(name.split("/")))
 
 
 def _lines(place: Place, name: str) -> list[str]:
-    """Return a file's lines without their ends; nothing if it is binary or can't be read."""
+    """Return a file's lines; nothing if it is binary or can't be read."""
     try:
-        decoded = decode(read_bytes(Place(place.root, tuple(name.split("/")))))
+        decoded = decode(read_bytes(_place(place, name)))
     except ToolError:
         return []
-    if decoded is None:
-        return []
-    lines = decoded.text.removeprefix("\ufeff").split("\n")
-    if not lines[-1]:
-        lines.pop()
-    return [line.removesuffix("\r") for line in lines]
+    return lines_of(decoded.text) if decoded else []
 
 
-def _without_binaries(place: Place, hits: Iterable[Hit]) -> Iterator[Hit]:
-    text: dict[str, bool] = {}
-    for hit in hits:
-        if hit.path not in text:
-            text[hit.path] = bool(_lines(place, hit.path))
-        if text[hit.path]:
-            yield hit
+def _is_text(place: Place, name: str) -> bool:
+    """Whether a file is there, inside the session's directory, and does not look binary."""
+    try:
+        with os.fdopen(open_beneath(_place(place, name), os.O_RDONLY), "rb") as file:
+            return not looks_binary(file.read(BINARY_PROBE))
+    except OSError:
+        return False
 
 
 def _size(place: Place, name: str) -> int:
     try:
-        return (place.root / name).stat().st_size
+        return (place.root / name).stat(follow_symlinks=False).st_size
     except OSError:
         return 0
 

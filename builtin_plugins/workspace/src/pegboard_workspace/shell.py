@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -12,12 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from pegboard import Tool, ToolContext, ToolError, Touch, tool
 
+from pegboard_workspace.programs import find_program
+
 if TYPE_CHECKING:
+    from asyncio import Task
     from asyncio.subprocess import Process
 from typing_extensions import TypedDict
 
 MAX_SECONDS: Final = 3600.0
 GRACE_SECONDS: Final = 2.0
+DRAIN_SECONDS: Final = 0.5
 HEAD_BYTES: Final = 10_000
 TAIL_BYTES: Final = 20_000
 # What a command gets of our environment: enough to find programs and know the user, nothing that may be a secret.
@@ -78,9 +81,16 @@ def shell_tool(default_timeout: float, pass_env: Iterable[str]) -> Tool:
         seconds = default_timeout if timeout is None else timeout
         if not 0 < seconds <= MAX_SECONDS:
             raise ToolError(f"timeout={seconds:g} is out of range; it is more than 0, at most {MAX_SECONDS:g} seconds")
-        process = await _start(command, ctx, passed)
+        reading, writing = os.pipe()
+        try:
+            process = await _start(command, ctx, passed, writing)
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
         output = _Output()
-        reader = asyncio.create_task(output.drain(process))
+        reader = asyncio.create_task(output.drain(reading))
         unlink = ctx.cancel.on_cancel(lambda: _signal_group(process, signal.SIGTERM))
         try:
             timed_out = await _wait(process, ctx, seconds)
@@ -88,7 +98,7 @@ def shell_tool(default_timeout: float, pass_env: Iterable[str]) -> Tool:
             unlink()
             _kill_group(process)
             await process.wait()
-        await reader
+            await _finish(reader)
         if timed_out:
             raise ToolError(f"the command was ended after {seconds:g} s; its output so far:\n{output.text()}")
         return Ran(exit_code=process.returncode or 0, output=output.text(), left_out=output.left_out)
@@ -96,7 +106,7 @@ def shell_tool(default_timeout: float, pass_env: Iterable[str]) -> Tool:
     return shell
 
 
-async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str]) -> "Process":
+async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str], output: int) -> "Process":
     import asyncio
 
     if "\0" in command or not command.strip():
@@ -105,7 +115,7 @@ async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str]) -> "Pr
         program, flags = "pwsh", ("-NoProfile", "-NonInteractive", "-Command")
     else:
         program, flags = "bash", ("--noprofile", "--norc", "-c")
-    found = shutil.which(program)
+    found = find_program(program, ctx.directory)
     if found is None:
         raise ToolError(f"`{program}` is not installed, so no command can be run")
     try:
@@ -116,7 +126,7 @@ async def _start(command: str, ctx: ToolContext, pass_env: Iterable[str]) -> "Pr
             cwd=ctx.directory,
             env=environment(os.environ, pass_env),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
@@ -148,21 +158,44 @@ class _Output:
         self._tail = bytearray()
         self.left_out = 0
 
-    async def drain(self, process: "Process") -> None:
-        if process.stdout is None:
-            return
-        while chunk := await process.stdout.read(65536):
-            room = HEAD_BYTES - len(self._head)
-            self._head += chunk[:room]
-            self._tail += chunk[room:] if room > 0 else chunk
-            if (over := len(self._tail) - TAIL_BYTES) > 0:
-                self.left_out += over
-                del self._tail[:over]
+    async def drain(self, reading: int) -> None:
+        """Read until the other end of the pipe is closed, or until the task is cancelled."""
+        import asyncio
+
+        reader = asyncio.StreamReader()
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader),
+            os.fdopen(reading, "rb", 0),
+        )
+        try:
+            while chunk := await reader.read(65536):
+                self._take(chunk)
+        finally:
+            transport.close()
+
+    def _take(self, chunk: bytes) -> None:
+        room = max(HEAD_BYTES - len(self._head), 0)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        if (over := len(self._tail) - TAIL_BYTES) > 0:
+            self.left_out += over
+            del self._tail[:over]
 
     def text(self) -> str:
         """Return what was kept, with a line that says how much is missing."""
+        if not self.left_out:
+            return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = (bytes(part).decode("utf-8", "replace") for part in (self._head, self._tail))
-        return f"{head}\n… ({self.left_out:,} bytes left out) …\n{tail}" if self.left_out else head + tail
+        return f"{head}\n… ({self.left_out:,} bytes left out) …\n{tail}"
+
+
+async def _finish(reader: "Task[None]") -> None:
+    """Let what is left in the pipe be read; a process that left the group may hold it open for ever."""
+    import asyncio
+
+    await asyncio.wait({reader}, timeout=DRAIN_SECONDS)
+    reader.cancel()
+    await asyncio.wait({reader})
 
 
 def _signal_group(process: "Process", number: int) -> None:

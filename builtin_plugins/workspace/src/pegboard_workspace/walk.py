@@ -5,17 +5,14 @@ caches unless such a file brings them back. Links are not followed.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from pegboard import CancelSignal, ToolError
 
 from pegboard_workspace.places import Place
+from pegboard_workspace.rules import IGNORE_FILES, Rules, ignored, parse, read_rules
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
-_IGNORE_FILES: Final = (".gitignore", ".ignore")
 _MAX_BRACES: Final = 4
 _NEVER: Final = frozenset({".git", ".hg", ".svn"})
 _USUALLY_NOT: Final = (
@@ -23,101 +20,80 @@ _USUALLY_NOT: Final = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Ignore rules of one folder, which apply to paths below it; `prefix` is the folder, with a final slash."""
-
-    prefix: str
-    spec: "GitIgnoreSpec"
-
-
-def files(place: Place, cancelled: Callable[[], bool]) -> Iterator[str]:
+def files(place: Place, signal: CancelSignal) -> Iterator[str]:
     """Yield the paths of the files at or below `place`, relative to the session's directory and sorted.
 
-    Stops early when `cancelled` says so.
+    Stops early when the signal is given.
     """
-    root = str(place.root)
     start = "/".join(place.parts)
     if place.path.is_file():
         yield start
         return
-    rules = [Rules("", _spec(_USUALLY_NOT)), *_rules_above(place)]
-    yield from _below(root, f"{start}/" if start else "", rules, cancelled)
+    levels = [parse("", _USUALLY_NOT), *_rules_above(place)]
+    # A stack of its own: a tree may be deeper than Python's.
+    stack = [_entries(place, f"{start}/" if start else "", levels)]
+    while stack and not signal.cancelled:
+        found = next(stack[-1], None)
+        if found is None:
+            stack.pop()
+        elif isinstance(found, str):
+            yield found
+        else:
+            stack.append(_entries(place, *found))
 
 
-def matcher(pattern: str) -> Callable[[str], bool]:
+def matcher(pattern: str, place: Place) -> Callable[[str], bool]:
     """Return a test of paths against a glob as `.gitignore` and ripgrep understand it.
 
-    `*.py` matches at any depth, `src/*.py` from the directory itself, `**` any folders, `{a,b}` either; a leading `!`
-    turns the test round.
+    `*.py` matches at any depth, `src/*.py` from the session's directory or from `place`, `**` any folders, `{a,b}`
+    either; a leading `!` turns the test round.
+
+    Raises:
+        ToolError: it is no glob.
     """
+    from pathspec import GitIgnoreSpec
+
     wanted = not pattern.startswith("!")
-    lines = [f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in _braces(pattern.removeprefix("!"))]
-    spec = _spec(lines)
-    return lambda path: spec.match_file(path) is wanted
-
-
-def _below(root: str, prefix: str, rules: Sequence[Rules], cancelled: Callable[[], bool]) -> Iterator[str]:
-    if cancelled():
-        return
+    globs = _braces(pattern.removeprefix("!"))
     try:
-        entries = list(os.scandir(os.path.join(root, prefix)))
+        spec = GitIgnoreSpec.from_lines(f"\\{glob}" if glob.startswith(("#", "!")) else glob for glob in globs)
+    except ValueError:
+        spec = None
+    if spec is None or not pattern.strip("! "):
+        raise ToolError(f"the pattern {pattern!r} is no glob; *.py or src/**/*.ts is one, * matches every file")
+    strip = len("/".join(place.parts)) + 1 if place.parts and not place.path.is_file() else 0
+    return lambda path: (spec.match_file(path) or spec.match_file(path[strip:])) is wanted
+
+
+def _entries(place: Place, prefix: str, levels: Sequence[Rules]) -> Iterator[str | tuple[str, Sequence[Rules]]]:
+    """Yield a folder's files as their paths and its folders as what to walk next, in the order of paths."""
+    try:
+        entries = list(os.scandir(place.root / prefix))
     except OSError:
         return  # a folder that may not be read holds nothing for us
     names = {entry.name for entry in entries}
     if "pyvenv.cfg" in names:
         return
-    own = [rule for name in _IGNORE_FILES if name in names and (rule := _read_rules(root, prefix, name))]
-    rules = [*rules, *own]
+    own = [rules for name in IGNORE_FILES if name in names and (rules := read_rules(place, prefix, name))]
+    levels = [*levels, *own]
     # A folder sorts as its name with a slash, so that the paths themselves come out sorted.
-    for entry in sorted(entries, key=lambda entry: entry.name + ("/" if _is_folder(entry) else "")):
+    for entry in sorted(entries, key=lambda entry: entry.name + ("/" if entry.is_dir(follow_symlinks=False) else "")):
+        folder = entry.is_dir(follow_symlinks=False)
+        if entry.name in _NEVER or not (folder or entry.is_file(follow_symlinks=False)):
+            continue
         path = prefix + entry.name
-        if _is_folder(entry):
-            if entry.name not in _NEVER and not _ignored(path + "/", rules):
-                yield from _below(root, path + "/", rules, cancelled)
-        elif _is_file(entry) and not _ignored(path, rules):
-            yield path
-
-
-def _ignored(path: str, rules: Sequence[Rules]) -> bool:
-    """Whether the last rule that says anything about a path ignores it; deeper files speak later."""
-    for rule in reversed(rules):
-        verdict = rule.spec.check_file(path[len(rule.prefix) :]).include
-        if verdict is not None:
-            return verdict
-    return False
+        if not ignored(path, levels, folder=folder):
+            yield (f"{path}/", levels) if folder else path
 
 
 def _rules_above(place: Place) -> Iterator[Rules]:
-    """Yield the rules that folders above the starting one contribute, up to the repository's top."""
+    """Yield the rules that folders above the starting one contribute."""
     prefix = ""
     for part in place.parts:
-        for name in _IGNORE_FILES:
-            if rule := _read_rules(str(place.root), prefix, name):
-                yield rule
+        for name in IGNORE_FILES:
+            if rules := read_rules(place, prefix, name):
+                yield rules
         prefix += f"{part}/"
-
-
-def _read_rules(root: str, prefix: str, name: str) -> Rules | None:
-    try:
-        text = Path(root, prefix, name).read_text("utf-8", "replace")
-        return Rules(prefix, _spec(text.splitlines()))
-    except (OSError, ValueError):
-        return None
-
-
-def _spec(lines: Iterable[str]) -> "GitIgnoreSpec":
-    from pathspec import GitIgnoreSpec  # not before it is needed: packs are listed without it
-
-    return GitIgnoreSpec.from_lines(lines)
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    return entry.is_dir(follow_symlinks=False)
-
-
-def _is_file(entry: "os.DirEntry[str]") -> bool:
-    return entry.is_file(follow_symlinks=False)
 
 
 def _braces(pattern: str) -> list[str]:
