@@ -516,6 +516,17 @@ def test_a_command_that_two_packs_claim_is_the_earlier_ones_in_load_order(
     assert "The first" in pegboard("--help").stdout
 
 
+def test_a_distribution_that_is_refused_takes_no_command_from_a_good_pack(
+    pegboard: CommandLine, pack_folder: Any
+) -> None:
+    points = "[pegboard.packs]\nBad = x:y\n[pegboard.commands]\ntick = x:y\n"
+    pack_folder.write_metadata("aaa", "1.0", points, "Name: aaa\n")
+    pack_folder.add("clock", COMMAND, commands={"tick": "sample_clock:tick"}, summary="Tells time")
+
+    assert (ended := pegboard("tick")).stdout == "tick\n", ended.stderr
+    assert "Tells time" in pegboard("--help").stdout
+
+
 def test_a_pack_cannot_replace_a_command_of_the_kernel(pegboard: CommandLine, pack_folder: Any) -> None:
     code = marking(pack_folder) + COMMAND
     pack_folder.add("clock", code, commands={"packs": "sample_clock:tick"}, summary="Mine now")
@@ -536,6 +547,23 @@ def test_hostile_names_and_summaries_are_shown_as_escapes(pegboard: CommandLine,
 
     assert [text for text in printed if set(text) & set("\x1b\x07\u202e")] == []
     assert "ti\\x1b[31mck" in printed[0]
+
+
+def test_hostile_pack_names_and_versions_are_shown_as_escapes_and_widen_no_table(
+    pegboard: CommandLine, pack_folder: Any
+) -> None:
+    """Security cases 18, 19 and 38."""
+    for number, name in enumerate(["p\x1b]0;x\x07", "\u202ekcap", "x" * 300]):
+        points = f"[pegboard.packs]\n{name} = x:y\n"
+        pack_folder.write_metadata(f"evil{number}", "1.0", points, f"Name: evil{number}\nVersion: 1\x07\u202e2\n")
+    pack_folder.add("notes", "")
+
+    printed = [pegboard(*command).stdout for command in (["packs"], ["packs", "list", "--load"], ["packs", "doctor"])]
+
+    assert [text for text in printed if set(text) & set("\x1b\x07\u202e")] == []
+    assert all("\\u202ekcap" in text for text in printed)
+    (line,) = [line for line in printed[0].splitlines() if " notes " in line]
+    assert len(line) < 120
 
 
 def test_info_shows_what_a_pack_declares_without_importing_it(pegboard: CommandLine, pack_folder: Any) -> None:

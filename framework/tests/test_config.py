@@ -2,10 +2,12 @@
 
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -197,6 +199,39 @@ def test_a_setting_is_found_on_its_line(read: Callable[..., Config], home: Any, 
     assert found.where == f"{home.config_file}:{line}"
 
 
+def parsed_by(work: Callable[[], object]) -> int:
+    """Return how many characters of TOML are parsed while this works."""
+    characters = 0
+
+    def count(frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal characters
+        if event == "call" and frame.f_code is tomllib.loads.__code__:
+            characters += len(frame.f_locals["s"])
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return characters
+
+
+FILES = {
+    "many packs": "".join(f"[packs.p{number}]\nenabled = true\n" for number in range(40)),
+    "a long text": '[packs.p0]\ntext = """\n' + "some words\n" * 300 + '"""\nenabled = true\n',
+}
+
+
+@pytest.mark.parametrize("text", FILES.values(), ids=FILES)
+def test_telling_where_settings_stand_does_not_parse_the_file_for_each_of_its_lines(
+    read: Callable[..., Config], text: str
+) -> None:
+    config = read(text)
+    settings = list(config.settings())
+
+    assert parsed_by(lambda: [setting.where for setting in settings]) < 4 * len(text) * len(settings)
+
+
 KEYS = st.from_regex(r"[a-z][a-z0-9-]{0,5}", fullmatch=True)
 VALUES = st.one_of(st.integers(-9, 99), st.booleans(), st.text(max_size=8), st.lists(st.integers(0, 9), max_size=2))
 TABLES = st.dictionaries(KEYS, VALUES | st.dictionaries(KEYS, VALUES, max_size=2), max_size=3)
@@ -259,6 +294,12 @@ def test_a_variable_is_read_as_toml_or_else_as_text(read: Callable[..., Config],
     config = read(PEGBOARD_PACKS_NOTES_KEY=text)
 
     assert (config.problems, config.table("packs", "notes")) == ((), {"key": value})
+
+
+def test_what_a_variable_sets_inside_a_table_is_told_with_its_name(read: Callable[..., Config]) -> None:
+    config = read(PEGBOARD_PACKS_NOTES_SUB="{a = 1}")
+
+    assert [(setting.path[-1], setting.where) for setting in config.settings()] == [("a", "PEGBOARD_PACKS_NOTES_SUB")]
 
 
 def test_two_variables_that_contradict_each_other_are_a_problem(read: Callable[..., Config]) -> None:
@@ -440,6 +481,12 @@ def test_a_broken_file_stops_a_command_with_one_clear_message_and_exit_1(pegboar
         first, problem, last = ended.stderr.splitlines()
         assert (first, last) == ("pegboard: 1 problem in the configuration", "nothing was run")
         assert problem.startswith(f"  {file}:1  is not valid TOML: ")
+
+
+def test_a_key_with_a_line_break_does_not_break_the_line_of_its_problem(pegboard: CommandLine, home: Any) -> None:
+    home.config('"pakcs\\nnothing was run" = 1\n')
+
+    assert len(pegboard("config", "check").stderr.splitlines()) == 3
 
 
 def test_settings_reach_a_pack_from_file_and_environment(pegboard: CommandLine, home: Any, pack_folder: Any) -> None:

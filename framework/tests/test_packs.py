@@ -419,7 +419,7 @@ def test_a_setting_that_is_missing_is_named_and_the_message_has_no_empty_place(
     reason = by_name(open_host())["notes"].reason
 
     assert "packs.notes.limit" in reason and "required" in reason
-    assert "()" not in reason
+    assert "()" not in reason and "--disable" not in reason
 
 
 # -- names are claimed once (rule 4)

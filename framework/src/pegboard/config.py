@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pegboard.errors import Problem
 from pegboard.text import did_you_mean
+from pegboard.toml_lines import find_line
 
 Table = dict[str, Any]
 
@@ -32,9 +33,10 @@ class Layer:
 
     def locate(self, path: tuple[str, ...]) -> str:
         """Say where this layer sets `path`: `FILE:LINE`, a variable's name, or an option."""
-        if name := self.names.get(path):
-            return name
-        line = _find_line(self.text, path) if self.text else None
+        for length in range(len(path), 0, -1):
+            if name := self.names.get(path[:length]):
+                return name
+        line = find_line(self.text, path) if self.text else None
         return f"{self.where}:{line}" if line else self.where
 
 
@@ -92,7 +94,7 @@ class Config:
 
     def problem(self, path: tuple[str, ...], text: str) -> Problem:
         """Describe a mistake at `path`, with the place that set it or the nearest table that did."""
-        for length in range(len(path), 0, -1):
+        for length in range(len(path), 1, -1):
             if setting := self.get(*path[:length]):
                 return Problem(setting.where, ".".join(path), text)
         return Problem("", ".".join(path), text)
@@ -116,7 +118,8 @@ def load_config(packs: Iterable[str], disable: Iterable[str], environ: Mapping[s
     known = {*packs, *(name for layer in layers for name in _tables(layer.data, "packs"))}
     agents = {"main", *(name for layer in layers for name in _tables(layer.data, "agents"))}
     layers.append(_read_environment(environ, {"packs": known, "agents": agents}, problems))
-    layers.append(Layer("command line", "--disable", {"packs": {name: {"enabled": False} for name in disable}}))
+    if off := {name: {"enabled": False} for name in disable}:
+        layers.append(Layer("command line", "--disable", {"packs": off}))
     problems.extend(problem for layer in layers for problem in _structural_problems(layer))
     return Config(tuple(layers), tuple(problems), unreadable)
 
@@ -217,40 +220,6 @@ def _structural_problems(layer: Layer) -> Iterator[Problem]:
             for flag in ("enabled", "required") if key == "packs" else ():
                 if flag in table and not isinstance(table[flag], bool):
                     yield problem("must be true or false", key, name, flag)
-
-
-def _find_line(text: str, path: tuple[str, ...]) -> int | None:
-    """Find the line on which TOML text sets `path`: where the text up to there reads well and has it, but not before.
-
-    Only done when something is reported. Lines that can't hold the key are passed over.
-    """
-    lines = text.split("\n")
-    likely = [number for number, line in enumerate(lines) if path[-1] in line]
-    for number in likely or range(len(lines)):
-        if _sets(lines[:number], path) is not False:  # inside a text of several lines, or set before
-            continue
-        for end in range(number, len(lines)):
-            found = _sets(lines[: end + 1], path)
-            if found is not None:
-                if found:
-                    return number + 1
-                break
-    return None
-
-
-def _sets(lines: list[str], path: tuple[str, ...]) -> bool | None:
-    """Whether these lines set `path`; None if they are no whole TOML."""
-    import tomllib
-
-    try:
-        value: Any = tomllib.loads("\n".join(lines))
-    except ValueError:
-        return None
-    for key in path:
-        if not isinstance(value, dict) or key not in value:
-            return False
-        value = value[key]
-    return True
 
 
 def _merge(into: Table, table: Table) -> None:

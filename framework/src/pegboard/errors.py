@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pegboard.text import one_line
+
 
 class PegboardError(Exception):
     """A failure with one clear line as its message; the command line prints it and exits 1."""
@@ -26,7 +28,7 @@ class Problem:
     text: str
 
     def __str__(self) -> str:
-        return "  ".join(part for part in (self.where, self.key, self.text) if part)
+        return "  ".join(one_line(part, 400) for part in (self.where, self.key, self.text) if part)
 
 
 class ConfigError(PegboardError):

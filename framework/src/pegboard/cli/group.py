@@ -79,14 +79,14 @@ def _load_attribute(module: str, attribute: str) -> click.Command:
 def _pack_commands() -> dict[str, Distribution]:
     """Return who owns each command of a pack; of several claims the first in load order counts (rule 4)."""
     owners: dict[str, Distribution] = {}
-    claims = [(name, distribution) for distribution in installed() for name in distribution.commands]
+    good = [distribution for distribution in installed() if distribution.problem is None]
+    claims = [(name, distribution) for distribution in good for name in distribution.commands]
     if len(claims) > len({name for name, _ in claims}):
         from pegboard.config import Config
         from pegboard.packs import survey
 
-        claims = [
-            (name, pack.distribution) for pack in survey(installed(), Config()) for name in pack.distribution.commands
-        ]
+        in_load_order = [pack.distribution for pack in survey(good, Config())]
+        claims = [(name, distribution) for distribution in in_load_order for name in distribution.commands]
     for name, distribution in claims:
         owners.setdefault(name, distribution)
     return owners

@@ -169,18 +169,20 @@ def _print_list(found: Iterable[Pack], effective: bool) -> None:
     rows = list(found)
     if not rows:
         click.echo("no packs installed; try: pip install pegboard-all")
-    width = max((len(pack.name) for pack in rows), default=0)
+    names = {pack.name: one_line(pack.name, 40) for pack in rows}
+    width = max((len(name) for name in names.values()), default=0)
     for pack in sorted(rows, key=lambda pack: pack.name):
         tools = " ".join(sorted(pack.distribution.tools))
         what = pack.reason or tools or pack.distribution.summary
+        version = one_line(pack.distribution.version, 20)
         click.secho(f"{pack.state:<9}", fg=_COLOURS.get(pack.state), nl=False)
-        click.echo(f" {pack.name:<{width}}  {pack.distribution.version:<8} {one_line(what, 160)}", nl=False)
+        click.echo(f" {names[pack.name]:<{width}}  {version:<8} {one_line(what, 160)}", nl=False)
         click.secho(f"   decided by {printable(pack.decided_by)}" if effective else "", dim=True)
 
 
 def _explain(pack: Pack) -> None:
     click.secho(f"{pack.state:<9}", fg=_COLOURS.get(pack.state), nl=False)
-    click.echo(f" {pack.name} {pack.distribution.version} ({pack.distribution.name})")
+    click.echo(f" {one_line(f'{pack.name} {pack.distribution.version} ({pack.distribution.name})', 160)}")
     if pack.state in ("failed", "waiting", "disabled"):
         click.echo(f"          why   {printable(pack.reason)}")
         if pack.reference:
@@ -199,7 +201,9 @@ def _remedy(pack: Pack) -> str:
         case _ if "bad settings" in pack.reason:
             return "correct the settings named above"
         case _:
-            return f"repair or upgrade {pack.distribution.name}, or set packs.{pack.name}.enabled = false"
+            return one_line(
+                f"repair or upgrade {pack.distribution.name}, or set packs.{pack.name}.enabled = false", 300
+            )
 
 
 def _find(found: Iterable[Pack], name: str) -> Pack:
