@@ -55,7 +55,11 @@ def measure_peers() -> None:
             ).stdout.strip()  # fmt: skip
             for command in commands:
                 name = f"{peer} {version} {command}"
-                print(f"{name:<28} {median_cpu([str(python.with_name(peer)), command], environment())}", flush=True)
+                try:
+                    told = median_cpu([str(python.with_name(peer)), command], environment())
+                except subprocess.CalledProcessError:
+                    told = "does not run here"
+                print(f"{name:<28} {told}", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pegboard.guarding import GuardedCall as GuardedCall
     from pegboard.hookspecs import hookimpl as hookimpl
     from pegboard.host import Host as Host
-    from pegboard.loop import Run as Run
     from pegboard.loop import Step as Step
     from pegboard.messages import AssistantMessage as AssistantMessage
     from pegboard.messages import Message as Message
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from pegboard.models import ModelProvider as ModelProvider
     from pegboard.models import ModelRequest as ModelRequest
     from pegboard.models import TextDelta as TextDelta
+    from pegboard.runs import Run as Run
     from pegboard.sessions import Session as Session
     from pegboard.tools import Arguments as Arguments
     from pegboard.tools import Output as Output
@@ -57,9 +57,10 @@ _HOMES = {
     "guarding": ("GuardedCall",),
     "hookspecs": ("hookimpl",),
     "host": ("Host",),
-    "loop": ("Run", "Step"),
+    "loop": ("Step",),
     "messages": ("AssistantMessage", "Message", "ToolCall", "ToolResult", "Usage", "UserMessage"),
     "models": ("Finish", "Model", "ModelEvent", "ModelProvider", "ModelRequest", "TextDelta"),
+    "runs": ("Run",),
     "sessions": ("Session",),
     "tools": ("Arguments", "Output", "Tool", "ToolContext", "Touch"),
     "verdicts": ("Ask", "Deny", "Enter", "Reject"),

@@ -11,10 +11,11 @@ from pegboard.dispatch import Dispatcher, Fault, HookFailure
 from pegboard.errors import ConfigError, ModelError, PegboardError, Problem, UsageError
 from pegboard.guarding import Gate
 from pegboard.loading import Loader
-from pegboard.loop import Drive, Run
+from pegboard.loop import converse
 from pegboard.messages import ToolCall, ToolResult
 from pegboard.models import Model
 from pegboard.packs import Pack, survey
+from pegboard.runs import Drive, Run
 from pegboard.sessions import Listener, Recorder, Session
 from pegboard.settings import check_table
 from pegboard.snapshot import Snapshot, ToolRegistry
@@ -140,7 +141,7 @@ class Host:
             UsageError: the session has a run under way.
         """
         run = self._run(agent, allow_writes)
-        self._start(run, lambda run: run.converse(text), text)
+        self._start(run, lambda run: converse(run, text), text)
         return run
 
     def submit_call(self, agent: Agent, call: ToolCall, *, allow_writes: bool = False) -> tuple[Run, list[ToolResult]]:

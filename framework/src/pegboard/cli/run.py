@@ -17,7 +17,7 @@ from pegboard.cli.screen import JsonLines, Screen
 from pegboard.errors import ModelError, UsageError
 from pegboard.events import RunEnd
 from pegboard.host import Host
-from pegboard.loop import Run
+from pegboard.runs import Run
 
 MAX_TASK_BYTES = 1_000_000
 _T = TypeVar("_T")
