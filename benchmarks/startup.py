@@ -5,11 +5,12 @@
 With --peers, llm and bub are installed into throw-away environments and measured in the same run.
 """
 
+import statistics
 import sys
 import tempfile
 from pathlib import Path
 
-from common import environment, machine, make_packs, median_cpu
+from common import RUNS, WARM_UPS, cpu_ms, environment, machine, make_packs, median_cpu
 
 PYTHON = sys.executable
 PEGBOARD = str(Path(PYTHON).with_name("pegboard"))
@@ -30,9 +31,13 @@ def main() -> None:
     print(machine())
     with tempfile.TemporaryDirectory() as folder:
         packs = make_packs(Path(folder) / "packs", 50)
-        for name, arguments, budget in CASES:
+        env = environment(packs)
+        # One round after the other, so that a slow minute of the machine is every case's.
+        rounds = [[cpu_ms(arguments, env) for _, arguments, _ in CASES] for _ in range(RUNS + WARM_UPS)][WARM_UPS:]
+        medians = [statistics.median(times) for times in zip(*rounds, strict=True)]
+        for (name, _, budget), median, times in zip(CASES, medians, zip(*rounds, strict=True), strict=True):
             told = f"  budget {budget} ms" if budget else ""
-            print(f"{name:<28} {median_cpu(arguments, environment(packs))}{told}", flush=True)
+            print(f"{name:<28} {median:6.1f} ms  least {min(times):6.1f}  {median / medians[0]:5.1f} x bare{told}")
     if "--peers" in sys.argv:
         measure_peers()
 

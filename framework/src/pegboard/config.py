@@ -125,23 +125,26 @@ def load_config(packs: Iterable[str], disable: Iterable[str], environ: Mapping[s
 
 
 def _read_file(path: Path, problems: list[Problem]) -> Layer | None:
-    import tomllib  # not before there is something to read: help is printed without it
-
     try:
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
-        return Layer("user file", str(path), tomllib.loads(text), text)
     except FileNotFoundError:
         return None
     except OSError as error:
         problems.append(Problem(str(path), "", f"can't be read: {error.strerror}"))
+        return None
     except UnicodeDecodeError as error:
         problems.append(Problem(str(path), "", f"is not UTF-8 (byte {error.start}); save it as UTF-8"))
+        return None
+    import tomllib  # not before there is something to read
+
+    try:
+        return Layer("user file", str(path), tomllib.loads(text), text)
     except RecursionError:
         problems.append(Problem(str(path), "", "is not valid TOML: nested too deeply"))
     except ValueError as error:
         found = re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
-        where, text = (f"{path}:{found[2]}", found[1]) if found else (str(path), str(error))
-        problems.append(Problem(where, "", f"is not valid TOML: {text}"))
+        where, told = (f"{path}:{found[2]}", found[1]) if found else (str(path), str(error))
+        problems.append(Problem(where, "", f"is not valid TOML: {told}"))
     return None
 
 

@@ -4,17 +4,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-# Strings and comments as wholes, so that no bracket or line end in them counts.
-_TOKEN: Final = re.compile(
+# Strings and comments as wholes, so that no bracket or line end in them counts. Compiled when first asked.
+_PIECE: Final = (
     r'"""(?:\\.|[^\\])*?"{3,5}'
     r"|'''.*?'{3,5}"
     r'|"(?:\\.|[^"\\\n])*"'
     r"|'[^'\n]*'"
-    r"|#[^\n]*|[\[\]{}\n]|[^\[\]{}\n\"'#]+|.",
-    re.DOTALL,
+    r"|#[^\n]*|[\[\]{}\n]|[^\[\]{}\n\"'#]+|."
 )
 _PART: Final = r"""(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
-_KEY: Final = re.compile(rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*=")
+_KEY: Final = rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*="
 
 
 def find_line(text: str, path: tuple[str, ...]) -> int | None:
@@ -24,7 +23,7 @@ def find_line(text: str, path: tuple[str, ...]) -> int | None:
     for number, statement in _statements(text):
         if statement.lstrip().startswith("["):
             key = table = _key_of(statement.strip())
-        elif found := _KEY.match(statement):
+        elif found := re.match(_KEY, statement):
             key = table + _key_of(f"{found[1]} = 0")
         else:
             continue
@@ -40,7 +39,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
     depth = 0
     number = start = 1
     statement = ""
-    for piece in _TOKEN.findall(text):
+    for piece in re.findall(_PIECE, text, re.DOTALL):
         if piece == "\n" and depth <= 0:
             yield start, statement
             statement, depth, start = "", 0, number + 1

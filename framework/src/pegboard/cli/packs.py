@@ -1,7 +1,6 @@
 """`pegboard packs`: what is installed, what became of it, and who decided; listing imports nothing."""
 
 import contextlib
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -52,7 +51,7 @@ def list_packs(options: Options, load: bool, effective: bool, as_json: bool) -> 
     if load:
         found = load_packs(config, found)
     if as_json:
-        click.echo(json.dumps([pack.as_json() for pack in found], indent=1))
+        _print_json([pack.as_json() for pack in found])
     else:
         _print_list(found, effective)
     for problem in config.problems:
@@ -80,7 +79,7 @@ def info(options: Options, name: str, as_json: bool) -> None:
         "location": distribution.location,
     }
     if as_json:
-        click.echo(json.dumps(facts, indent=1))
+        _print_json(facts)
         return
     for key, value in facts.items():
         shown = " ".join(value) if isinstance(value, list) else str(value if value not in (None, "") else "-")
@@ -163,6 +162,12 @@ def load_pack_command(name: str, owner: Distribution, options: Options) -> click
     if not isinstance(command, click.Command):
         raise PegboardError(f"command `{name}` of pack `{pack.name}` is {type(command).__name__}, not a click command")
     return command
+
+
+def _print_json(value: object) -> None:
+    import json
+
+    click.echo(json.dumps(value, indent=1))
 
 
 def _print_list(found: Iterable[Pack], effective: bool) -> None:
