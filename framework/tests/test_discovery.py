@@ -270,9 +270,12 @@ def test_what_is_no_metadata_folder_or_says_nothing_to_pegboard_is_left_out(tmp_
     assert scanned([str(tmp_path)]) == expected([str(tmp_path)]) == {}
 
 
-@pytest.mark.parametrize("line", ["# [pegboard.packs]", "x = acme:run [pegboard.extra]"])
-def test_a_group_that_is_only_mentioned_is_no_declaration(tmp_path: Path, line: str) -> None:
-    points = f"[console_scripts]\n{line}\ny = acme:go\n"
+@pytest.mark.parametrize(
+    "line",
+    ["# [pegboard.packs]", "x = acme:run [pegboard.extra]", "[pegboard.packs]", "[pegboard.policy]\n# none"],
+)
+def test_a_group_that_is_only_mentioned_or_empty_is_no_declaration(tmp_path: Path, line: str) -> None:
+    points = f"[console_scripts]\ny = acme:go\n{line}\n"
     write(tmp_path / "acme-1.0.dist-info", METADATA=metadata("acme"), entry_points=points)
 
     assert scanned([str(tmp_path)]) == expected([str(tmp_path)]) == {}

@@ -210,6 +210,7 @@ FAILURES = {
     "a keyword-only argument": (with_hook("def guard_tool_call(self, *, call): ..."), ["guard_tool_call", "call"]),
     "an argument with a default": (with_hook("def guard_tool_call(self, call=None): ..."), ["guard_tool_call", "call"]),
     "any keywords": (with_hook("def guard_tool_call(self, **call): ..."), ["guard_tool_call", "call"]),
+    "a guard that yields": (with_hook("def guard_tool_call(self, call): yield"), ["guard_tool_call", "yield"]),
     "a wrapper": (
         offering("x") + "    @hookimpl(wrapper=True)\n    def guard_tool_call(self, call):\n        return (yield)\n",
         ["guard_tool_call", "wrapper"],
@@ -622,8 +623,9 @@ def test_a_requirement_that_is_no_pack_or_the_pack_itself_holds_nobody_back(
 def test_packs_load_in_the_order_of_their_names_unless_they_build_on_each_other(
     open_host: OpenHost, pack_folder: Any
 ) -> None:
-    for name, requires in (("c", []), ("a", ["z"]), ("z", []), ("b", [])):
-        pack_folder.add(name, marking(pack_folder) + offering(name), requires=requires, distribution=name)
+    for name, requires in (("c", []), ("a", ["dist-z"]), ("z", []), ("b", [])):
+        distribution = f"dist-{name}" if name != "b" else "dist-y"
+        pack_folder.add(name, marking(pack_folder) + offering(name), requires=requires, distribution=distribution)
 
     host = open_host()
 

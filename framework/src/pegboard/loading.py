@@ -57,7 +57,7 @@ class Loader:
         except BaseException as error:  # packs call sys.exit at import, too
             self._undo(pack.name)
             known = isinstance(error, PackFailure | HookFailure)
-            return pack.failed(one_line(str(error) if known else describe(error), 400))
+            return pack.failed(one_line(str(error) if known else describe(error), 4000))
         return replace(pack, state="active")
 
     def _instantiate(self, pack: Pack) -> object:
