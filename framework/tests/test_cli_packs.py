@@ -587,3 +587,22 @@ def test_an_unknown_command_is_refused_with_a_suggestion(pegboard: CommandLine, 
 
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "pegboard: there is no command `tikc`; did you mean `tick`? (see `pegboard --help`)\n"
+
+
+def test_what_c_code_or_a_child_process_prints_while_a_pack_is_loaded_goes_to_stderr_too(
+    pegboard: CommandLine, pack_folder: Any
+) -> None:
+    code = "import os, subprocess\nos.write(1, b'raw')\nsubprocess.run(['echo', 'child'], check=True)\n"
+    pack_folder.add("notes", code + offering("note"))
+
+    for command in (["packs", "list", "--load", "--json"], ["tools", "--json"]):
+        ended = pegboard(*command)
+
+        json.loads(ended.stdout)
+        assert ended.stderr == "rawchild\n"
+
+
+def test_flags_before_list_mean_the_same_as_after_it(pegboard: CommandLine, pack_folder: Any) -> None:
+    pack_folder.add("notes", "")
+
+    assert pegboard("packs", "--json", "list").stdout == pegboard("packs", "list", "--json").stdout

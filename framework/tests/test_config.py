@@ -507,3 +507,13 @@ def test_the_users_file_is_never_written(pegboard: CommandLine, home: Any, tmp_p
 
     assert (file.read_bytes(), file.stat().st_mtime_ns) == before
     assert sorted(path.name for path in file.parent.iterdir()) == ["config.toml"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no named pipes of this kind")
+def test_a_pipe_in_place_of_the_file_is_a_problem_and_nobody_waits_for_it(home: Any) -> None:
+    home.config_file.parent.mkdir(parents=True)
+    os.mkfifo(home.config_file)
+
+    (line,) = told(load_config([], (), {}))
+
+    assert line == f"{home.config_file}  can't be read: it is a pipe, socket or device"

@@ -782,3 +782,21 @@ def test_opening_a_host_leaves_standard_output_as_it_was(open_host: OpenHost, pa
     open_host()
 
     assert sys.stdout is before
+
+
+def test_a_policy_pack_is_not_released_by_required_false(open_host: OpenHost, pack_folder: Any) -> None:
+    pack_folder.add("guardian", "raise RuntimeError('no luck')", policy=True)
+
+    with pytest.raises(PegboardError, match="it claims policy"):
+        open_host("[packs.guardian]\nrequired = false\n")
+
+
+def test_a_variable_that_looks_like_a_number_is_text_where_text_is_wanted(
+    open_host: OpenHost, pack_folder: Any, home: Any
+) -> None:
+    code = with_settings().replace("limit: int = 3", "limit: str = 'x'")
+    pack_folder.add("notes", code)
+
+    host = Host.open(environ={"PEGBOARD_PACKS_NOTES_LIMIT": "2024"}, distributions=discover([str(pack_folder.path)]))
+
+    assert tools(host) == ["limit_2024"], by_name(host)["notes"].reason

@@ -6,12 +6,13 @@ Nothing here imports pydantic or a pack: which packs are switched off must be kn
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from pegboard.errors import Problem
 from pegboard.text import did_you_mean
-from pegboard.toml_lines import find_line
+from pegboard.toml_lines import index_lines
 
 Table = dict[str, Any]
 
@@ -21,23 +22,33 @@ _PREFIX: Final = "PEGBOARD_"
 _NOT_SETTINGS: Final = ("PEGBOARD_INSIDE",)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layer:
-    """One source of settings. `text` is the file's own, to find lines in; `names` maps key paths to variables."""
+    """One source of settings.
+
+    `text` is the file's own, to find lines in; `names` maps key paths to variables, `raw` to what these hold.
+    """
 
     kind: str
     where: str
     data: Table
     text: str = ""
     names: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    raw: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+
+    @cached_property
+    def _lines(self) -> Mapping[tuple[str, ...], int]:
+        return index_lines(self.text)
 
     def locate(self, path: tuple[str, ...]) -> str:
         """Say where this layer sets `path`: `FILE:LINE`, a variable's name, or an option."""
         for length in range(len(path), 0, -1):
             if name := self.names.get(path[:length]):
                 return name
-        line = find_line(self.text, path) if self.text else None
-        return f"{self.where}:{line}" if line else self.where
+        for length in range(len(path) if self.text else 0, 0, -1):
+            if line := self._lines.get(path[:length]):
+                return f"{self.where}:{line}"
+        return self.where
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,9 @@ def load_config(packs: Iterable[str], disable: Iterable[str], environ: Mapping[s
 
 def _read_file(path: Path, problems: list[Problem]) -> Layer | None:
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            problems.append(Problem(str(path), "", "can't be read: it is a pipe, socket or device"))
+            return None
         text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         return None
@@ -169,7 +183,8 @@ def _read_environment(environ: Mapping[str, str], known: Mapping[str, set[str]],
             problems.append(Problem("environment", variable, "contradicts a variable that sets all of its table"))
         else:
             names[path] = variable
-    return Layer("environment", "environment", data, names=names)
+    raw = {path: environ[variable] for path, variable in names.items()}
+    return Layer("environment", "environment", data, names=names, raw=raw)
 
 
 def _variable_path(variable: str, known: Mapping[str, set[str]]) -> tuple[str, ...] | None:

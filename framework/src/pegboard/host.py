@@ -189,9 +189,10 @@ class Host:
         """Stop unless every required pack is active; one that claims policy is required unless the user disabled it."""
         for pack in self.packs:
             required = self.config.get("packs", pack.name, "required")
-            wanted = required.value if required else pack.distribution.claims_policy and pack.state != "disabled"
-            if wanted and pack.state != "active":
-                why = f"`required = true` in {required.where}" if required else "it claims policy"
+            asked = required is not None and required.value is True
+            claims = pack.distribution.claims_policy and pack.state != "disabled"
+            if (asked or claims) and pack.state != "active":
+                why = f"`required = true` in {required.where}" if required and asked else "it claims policy"
                 raise PegboardError(f"pack `{pack.name}` is {pack.state} ({pack.reason}) but required: {why}")
         for name in self.config.table("packs"):
             required = self.config.get("packs", name, "required")

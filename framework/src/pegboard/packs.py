@@ -1,6 +1,7 @@
 """What becomes of each installed pack, decided from static metadata and configuration alone; nothing is imported."""
 
 import graphlib
+import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -126,13 +127,30 @@ def _in_load_order(packs: Mapping[str, Pack], by_distribution: Mapping[str, str]
     Packs that need each other fail.
     """
     left = dict(packs)
+    needed = {name: {other for other in pack.needs if _binds(pack, other, left)} for name, pack in left.items()}
+    wished = {name: _wishes(pack, left, by_distribution) for name, pack in left.items()}
+    awaited_by: dict[str, list[str]] = {}
+    for name in left:
+        for other in needed[name] | wished[name]:
+            awaited_by.setdefault(other, []).append(name)
+    ready = [(bool(wished[name]), name) for name in left if not needed[name]]
+    heapq.heapify(ready)
     while left:
-        ready = [name for name, pack in left.items() if not any(_binds(pack, other, left) for other in pack.needs)]
         if not ready:
-            yield from _fail_a_cycle(left)
-            continue
-        chosen = min(ready, key=lambda name: (_would_wait(left[name], left, by_distribution), name))
-        yield left.pop(chosen)
+            placed = list(_fail_a_cycle(left, needed))
+            yield from placed
+        else:
+            waits, name = heapq.heappop(ready)
+            if name not in left or waits != bool(wished[name]):
+                continue
+            placed = [left.pop(name)]
+            yield placed[0]
+        for pack in placed:
+            for name in awaited_by.get(pack.name, ()):
+                needed[name].discard(pack.name)
+                wished[name].discard(pack.name)
+                if name in left and not needed[name]:
+                    heapq.heappush(ready, (bool(wished[name]), name))
 
 
 def _binds(pack: Pack, other: str, left: Mapping[str, Pack]) -> bool:
@@ -140,15 +158,14 @@ def _binds(pack: Pack, other: str, left: Mapping[str, Pack]) -> bool:
     return pack.state == "enabled" and other in left and left[other].state == "enabled"
 
 
-def _would_wait(pack: Pack, left: Mapping[str, Pack], by_distribution: Mapping[str, str]) -> bool:
+def _wishes(pack: Pack, left: Mapping[str, Pack], by_distribution: Mapping[str, str]) -> set[str]:
     names = (by_distribution.get(other) for other in pack.distribution.orders_after)
-    return any(name in left and name != pack.name for name in names)
+    return {name for name in names if name is not None and name in left and name != pack.name}
 
 
-def _fail_a_cycle(left: dict[str, Pack]) -> Iterator[Pack]:
-    graph = {name: [other for other in pack.needs if _binds(pack, other, left)] for name, pack in left.items()}
+def _fail_a_cycle(left: dict[str, Pack], needed: Mapping[str, set[str]]) -> Iterator[Pack]:
     try:
-        graphlib.TopologicalSorter(graph).prepare()
+        graphlib.TopologicalSorter({name: sorted(needed[name]) for name in left}).prepare()
     except graphlib.CycleError as error:
         cycle: list[str] = error.args[1][:-1][::-1]
         start = cycle.index(min(cycle))

@@ -1,5 +1,6 @@
 """A pack's own settings: a pydantic model in its constructor, filled from `[packs.<name>]`."""
 
+import copy
 import inspect
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
@@ -66,7 +67,29 @@ def check_table(
     try:
         return model.model_validate(dict(given), extra="forbid"), []
     except ValidationError as error:
+        as_text = _as_text(config, path, given, error)
+        if as_text is not None:
+            return check_table(config, path, model, as_text)
         return None, list(_problems(config, path, model, error))
+
+
+def _as_text(
+    config: Config, path: tuple[str, ...], given: Mapping[str, Any], error: "ValidationError"
+) -> dict[str, Any] | None:
+    """Return the table with variables' own text where text is wanted: a variable that says 2024 may mean "2024"."""
+    mended = copy.deepcopy(dict(given))
+    changed = False
+    for entry in error.errors():
+        key = tuple(str(part) for part in entry["loc"])
+        setting = config.get(*path, *key) if entry["type"] == "string_type" else None
+        text = setting.layer.raw.get(setting.path) if setting else None
+        if text is not None:
+            table = mended
+            for part in key[:-1]:
+                table = table[part]
+            table[key[-1]] = text
+            changed = True
+    return mended if changed else None
 
 
 def _problems(

@@ -1,4 +1,4 @@
-"""On which line of a TOML text a key is set; only asked when something is reported."""
+"""On which line of a TOML text each key is set; only asked when something is reported."""
 
 import re
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ _PART: Final = r"""(?:[\w-]+|"(?:\\.|[^"\\\n])*"|'[^'\n]*')"""
 _KEY: Final = rf"\s*({_PART}(?:\s*\.\s*{_PART})*)\s*="
 
 
-def find_line(text: str, path: tuple[str, ...]) -> int | None:
-    """Return the number of the line that sets `path`, or the nearest table that holds it; None if nothing does."""
+def index_lines(text: str) -> dict[tuple[str, ...], int]:
+    """Return for each key path, and each table, the number of the line that first sets it."""
+    lines: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
-    best, depth = None, 0
     for number, statement in _statements(text):
         if statement.lstrip().startswith("["):
             key = table = _key_of(statement.strip())
@@ -27,11 +27,9 @@ def find_line(text: str, path: tuple[str, ...]) -> int | None:
             key = table + _key_of(f"{found[1]} = 0")
         else:
             continue
-        if key[: len(path)] == path:
-            return number
-        if len(key) > depth and key == path[: len(key)]:
-            best, depth = number, len(key)
-    return best
+        for length in range(1, len(key) + 1):
+            lines.setdefault(key[:length], number)
+    return lines
 
 
 def _statements(text: str) -> Iterator[tuple[int, str]]:

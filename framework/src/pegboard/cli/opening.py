@@ -6,7 +6,7 @@ import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.installed import installed
-from pegboard.cli.packs import check_disabled_names
+from pegboard.cli.packs import check_disabled_names, stdout_kept
 from pegboard.errors import PegboardError, UsageError
 from pegboard.host import Host
 from pegboard.sessions import Session
@@ -20,7 +20,8 @@ def open_host(options: Options) -> Host:
         PegboardError: bad configuration, a required pack is missing, or with --strict any pack is.
     """
     check_disabled_names(options)
-    host = Host.open(disable=options.disable, distributions=installed())
+    with stdout_kept():
+        host = Host.open(disable=options.disable, distributions=installed())
     missing = [pack for pack in host.packs if pack.state in ("failed", "waiting")]
     if missing:
         told = "; ".join(f"{pack.name} {pack.state}: {pack.reason}" for pack in missing)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import click
 
@@ -44,9 +44,12 @@ def packs(ctx: click.Context, effective: bool, as_json: bool) -> int:
 @click.option("--load", is_flag=True, help="Import the packs, to tell active from failed.")
 @click.option("--effective", is_flag=True, help="Show which file, variable or option decided.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
-@click.pass_obj
-def list_packs(options: Options, load: bool, effective: bool, as_json: bool) -> int:
+@click.pass_context
+def list_packs(ctx: click.Context, load: bool, effective: bool, as_json: bool) -> int:
     """List the packs: enabled, disabled, waiting; with --load also active and failed. Imports nothing without it."""
+    options = ctx.find_object(Options) or Options()
+    above = ctx.parent.params if ctx.parent else {}  # `packs --json list` means the same as `packs list --json`
+    effective, as_json = effective or above.get("effective", False), as_json or above.get("as_json", False)
     config, found = read_packs(options)
     if load:
         found = load_packs(config, found)
@@ -92,6 +95,8 @@ def info(options: Options, name: str, as_json: bool) -> None:
 def doctor(options: Options, name: str | None) -> int:
     """Load every pack and explain each one that is not active. Exit 1 if one failed or waits."""
     config, found = read_packs(options)
+    if name:
+        _find(found, name)
     found = load_packs(config, found)
     chosen = [_find(found, name)] if name else list(found)
     for problem in config.problems:
@@ -135,7 +140,8 @@ def load_packs(config: Config, found: Iterable[Pack]) -> tuple[Pack, ...]:
     from pegboard.snapshot import ToolRegistry
 
     faults: list[object] = []
-    return Loader(config, Dispatcher(faults.append), ToolRegistry()).load(tuple(found))
+    with stdout_kept():
+        return Loader(config, Dispatcher(faults.append), ToolRegistry()).load(tuple(found))
 
 
 def load_pack_command(name: str, owner: Distribution, options: Options) -> click.Command:
@@ -153,7 +159,7 @@ def load_pack_command(name: str, owner: Distribution, options: Options) -> click
     from importlib_metadata import EntryPoint
 
     try:
-        with contextlib.redirect_stdout(sys.stderr):  # stdout belongs to what the command prints
+        with stdout_kept():
             command = EntryPoint(name=name, value=owner.commands[name], group="pegboard.commands").load()
     except KeyboardInterrupt:
         raise
@@ -162,6 +168,20 @@ def load_pack_command(name: str, owner: Distribution, options: Options) -> click
     if not isinstance(command, click.Command):
         raise PegboardError(f"command `{name}` of pack `{pack.name}` is {type(command).__name__}, not a click command")
     return command
+
+
+@contextlib.contextmanager
+def stdout_kept() -> Iterator[None]:
+    """Let whatever is printed meanwhile, by Python, C or a child process, go to stderr: stdout belongs to answers."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _print_json(value: object) -> None:
