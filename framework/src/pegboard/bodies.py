@@ -2,9 +2,12 @@
 
 import asyncio
 import contextvars
+import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, Final
 
 from pegboard.cancel import CancelSignal
@@ -125,7 +128,7 @@ def _failed(error: BaseException, signal: CancelSignal) -> Ended:
 def _in_thread(
     loop: asyncio.AbstractEventLoop, body: Callable[[], Any], signal: CancelSignal, waiter: _Waiter
 ) -> asyncio.Future[Ended]:
-    """Run a sync body in a daemon thread of its own: one that never returns can't keep the process alive."""
+    """Run a sync body in a daemon thread that nothing else uses meanwhile: one that never returns holds up nobody."""
     ended: asyncio.Future[Ended] = loop.create_future()
     context = contextvars.copy_context()
 
@@ -139,5 +142,26 @@ def _in_thread(
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, outcome)
 
-    threading.Thread(target=work, name="pegboard-tool", daemon=True).start()
+    _in_idle_thread(work)
     return ended
+
+
+# Inboxes of threads that wait for work; starting a thread for each call would cost more than most bodies.
+_IDLE: Final[deque[SimpleQueue[Callable[[], None]]]] = deque()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)
+
+
+def _in_idle_thread(work: Callable[[], None]) -> None:
+    try:
+        inbox = _IDLE.pop()
+    except IndexError:
+        inbox = SimpleQueue()
+        threading.Thread(target=_serve, args=(inbox,), name="pegboard-tool", daemon=True).start()
+    inbox.put(work)
+
+
+def _serve(inbox: "SimpleQueue[Callable[[], None]]") -> None:
+    while True:
+        inbox.get()()
+        _IDLE.append(inbox)
