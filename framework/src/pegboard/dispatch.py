@@ -119,7 +119,12 @@ class Dispatcher:
         if among is not None:
             plan = tuple(implementation for implementation in plan if implementation.pack in among)
         for implementation in plan:
-            answer = _attempt(implementation.call, payload)
+            try:  # not through _attempt: this runs for every event and pack
+                answer = implementation.call(payload)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                answer = Failed(describe(error))
             if answer is not None and isinstance(answer := _refuse_awaitable(answer), Failed):
                 self._on_fault(Fault(implementation.pack, hook, answer.text))
 

@@ -20,6 +20,8 @@ def printable(text: str) -> str:
 
 def one_line(text: str, width: int = 200) -> str:
     """Return `text` printable, on one line, cut with an ellipsis after `width` characters."""
+    if len(text) <= width and text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()  # nearly every text that comes here
     start = text[: width * 4]
     flat = " ".join(printable(start).split())
     if len(flat) > width or len(start) < len(text):
