@@ -143,6 +143,7 @@ def test_it_never_calls_a_tool_that_writes(pegboard: Pegboard, shop: Path) -> No
     )
 
     assert {name for name, _ in calls(ended)} <= {"grep", "read", "glob"}
+    assert "This model reads and quotes; it never changes anything." in events(ended)[-1]["text"]
 
 
 def test_a_megabyte_of_task_is_answered_from_its_beginning(pegboard: Pegboard, shop: Path) -> None:

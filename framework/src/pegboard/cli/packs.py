@@ -46,7 +46,11 @@ def packs(ctx: click.Context, effective: bool, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
 @click.pass_context
 def list_packs(ctx: click.Context, load: bool, effective: bool, as_json: bool) -> int:
-    """List the packs: enabled, disabled, waiting; with --load also active and failed. Imports nothing without it."""
+    """List the packs and their states.
+
+    Without --load nothing is imported: a pack is enabled, disabled or waiting, or failed for what its static metadata
+    says. With it a pack is active or failed.
+    """
     options = ctx.find_object(Options) or Options()
     above = ctx.parent.params if ctx.parent else {}  # `packs --json list` means the same as `packs list --json`
     effective, as_json = effective or above.get("effective", False), as_json or above.get("as_json", False)
@@ -68,7 +72,7 @@ def list_packs(ctx: click.Context, load: bool, effective: bool, as_json: bool) -
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @click.pass_obj
 def info(options: Options, name: str, as_json: bool) -> None:
-    """Show what one pack declares in its static metadata, without importing it."""
+    """Show what one pack declares; imports nothing."""
     pack = _find(read_packs(options)[1], name)
     distribution = pack.distribution
     facts = {
@@ -93,7 +97,10 @@ def info(options: Options, name: str, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.pass_obj
 def doctor(options: Options, name: str | None) -> int:
-    """Load every pack and explain each one that is not active. Exit 1 if one failed or waits."""
+    """Load every pack and explain what is wrong.
+
+    Exit 1 if a pack failed or waits, or the configuration has problems.
+    """
     config, found = read_packs(options)
     if name:
         _find(found, name)

@@ -35,6 +35,10 @@ from pegboard_models.offline.words import also
 
 LABEL: Final = "offline rule model (no language model)"
 _WIDE: Final = re.compile(r"\btests?\b|\bdoc(s|umentation)?\b|\bexamples?\b|\breadme\b|\bchangelog\b", re.IGNORECASE)
+_CHANGES: Final = re.compile(
+    r"\W*(please )?(add|change|create|delete|fix|implement|make|refactor|remove|rename|run|update|write)\b",
+    re.IGNORECASE,
+)
 MAX_SHOWN: Final = 3000
 
 
@@ -123,6 +127,8 @@ def _reading_calls(reader: Tool, task: Task, found: Round) -> list[tuple[str, di
 
 def _answer(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> str:
     note = "The task was long; only its beginning was looked at.\n" if task.cut else ""
+    if _CHANGES.match(task.text):
+        note += "This model reads and quotes; it never changes anything.\n"
     signed = f"({LABEL}: found by matching words, not understood)"
     if not rounds:
         return f"{note}{_could_not(tools, task)}\n{signed}"
