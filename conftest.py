@@ -3,7 +3,8 @@
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,24 @@ def pegboard(home: Home, tmp_path: Path) -> Callable[..., subprocess.CompletedPr
 def scripted_model() -> type[ScriptedModel]:
     """The class of models that answer from a list: `scripted_model([TextDelta("hi"), Finish()])`."""
     return ScriptedModel
+
+
+@pytest.fixture
+def without_rights() -> Callable[[], AbstractContextManager[None]]:
+    """A context in which file permissions count even when root runs the tests."""
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        if not hasattr(os, "geteuid") or os.geteuid() != 0:
+            yield
+            return
+        os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+
+    return context
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -350,14 +350,16 @@ def test_a_path_entry_that_is_no_folder_is_passed_over(beside_notes: Path, entry
         assert scanned(path) == expected(path)
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads every folder")
-def test_a_folder_that_may_not_be_read_is_passed_over(beside_notes: Path, tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o000)
-    try:
-        assert list(scanned([str(closed), str(beside_notes)])) == ["notes"]
-    finally:
-        closed.chmod(0o700)
+@pytest.mark.skipif(os.name == "nt", reason="POSIX permissions")
+def test_a_folder_that_may_not_be_read_is_passed_over(without_rights: Any) -> None:
+    with tempfile.TemporaryDirectory() as open_folder:
+        Path(open_folder).chmod(0o755)
+        write(Path(open_folder) / "notes-1.0.dist-info", METADATA=metadata("notes"), entry_points=NOTES)
+        closed = Path(open_folder) / "closed"
+        closed.mkdir(mode=0o000)
+
+        with without_rights():
+            assert list(scanned([str(closed), open_folder])) == ["notes"]
 
 
 # -- a distribution has one pack, and its name is plain

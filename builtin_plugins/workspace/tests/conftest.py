@@ -114,24 +114,6 @@ def public_folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-@pytest.fixture
-def without_rights() -> Callable[[], AbstractContextManager[None]]:
-    """A context in which file permissions count even when root runs the tests."""
-
-    @contextmanager
-    def context() -> Iterator[None]:
-        if not hasattr(os, "geteuid") or os.geteuid() != 0:
-            yield
-            return
-        os.seteuid(65534)
-        try:
-            yield
-        finally:
-            os.seteuid(0)
-
-    return context
-
-
 def _need_ripgrep() -> None:
     if shutil.which("rg") is None:
         pytest.skip("ripgrep is not installed, so there is nothing to compare with")
