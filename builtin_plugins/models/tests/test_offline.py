@@ -162,3 +162,31 @@ def test_the_models_source_holds_no_word_of_the_projects_it_is_scored_on() -> No
 
     assert sources
     assert [path.name for path in sources if words.search(path.read_text("utf-8"))] == []
+
+
+GUARD = """
+from pegboard import Deny, hookimpl
+
+class Pack:
+    @hookimpl
+    def guard_tool_call(self, call):
+        return Deny("closed today") if call.name in NAMES else None
+"""
+
+
+def test_where_nothing_may_be_read_the_hits_themselves_are_cited(
+    pegboard: Pegboard, pack_folder: Any, shop: Path
+) -> None:
+    pack_folder.add("guard", GUARD.replace("NAMES", "['read']"))
+
+    text = events(pegboard("run", "--json", "How does a retry back off?", cwd=shop))[-1]["text"]
+
+    assert re.search(r"^  src/client\.py:4-8$", text, re.MULTILINE)
+
+
+def test_where_the_search_is_denied_the_answer_says_so(pegboard: Pegboard, pack_folder: Any, shop: Path) -> None:
+    pack_folder.add("guard", GUARD.replace("NAMES", "['grep']"))
+
+    text = events(pegboard("run", "--json", "How does a retry back off?", cwd=shop))[-1]["text"]
+
+    assert "`grep` did not work: Error: denied by guard: closed today" in text

@@ -71,7 +71,7 @@ class Host:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         for agent in reversed(self._agents.copy()):
             await self.dispose(agent)

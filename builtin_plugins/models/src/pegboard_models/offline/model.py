@@ -129,34 +129,36 @@ def _answer(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> str:
     note = "The task was long; only its beginning was looked at.\n" if task.cut else ""
     if _CHANGES.match(task.text):
         note += "This model reads and quotes; it never changes anything.\n"
-    signed = f"({LABEL}: found by matching words, not understood)"
-    if not rounds:
-        return f"{note}{_could_not(tools, task)}\n{signed}"
-    if len(rounds) > 1:
-        return f"{note}The places that fit best, best first:\n{_evidence(task, rounds)}\n{signed}"
-    if not any(result.status == "ok" for _, result in rounds[0]) or is_search_round(tools, rounds[0]):
-        return f"{note}Nothing fits: no file has the words {', '.join(task.terms)}.\n{signed}"
-    shown = "\n".join(result.content[:MAX_SHOWN] for _, result in rounds[0])
-    return f"{note}{shown}\n{signed}"
+    told = _told(tools, task, rounds) if rounds else _could_not(tools, task)
+    return f"{note}{told}\n({LABEL}: found by matching words, not understood)"
+
+
+def _told(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> str:
+    """Return what the rounds have shown: the places that fit best, else the results, else why there are none."""
+    first = rounds[0]
+    if not any(result.status == "ok" for _, result in first):
+        return f"`{first[0][1].name}` did not work: {first[0][1].content[:MAX_SHOWN]}"
+    if evidence := _evidence(task, rounds):
+        return f"The places that fit best, best first:\n{evidence}"
+    if any(is_search(tool) for tool in tools if tool.name == first[0][0].name):
+        return f"Nothing fits: no file has the words {', '.join(task.terms)}."
+    return "\n".join(result.content[:MAX_SHOWN] for _, result in first)
 
 
 def _evidence(task: Task, rounds: list[Round]) -> str:
+    """Cite the best passages of what was read, or of the hits alone where nothing could be read."""
     hits = _hits(rounds[0])
     read: dict[str, dict[int, str]] = {}
-    for call, result in rounds[1]:
+    for call, result in rounds[1] if len(rounds) > 1 else ():
         if result.status == "ok":
             path = json.loads(call.arguments)["path"]
             read.setdefault(path, {}).update(numbered_lines(result.content))
-    cited = best_places(read, weigh(_terms(task), hits), MAX_CITED, everywhere=_everywhere(task))
+    files = read or by_file(hits)
+    cited = best_places(files, weigh(_terms(task), hits), MAX_CITED, everywhere=_everywhere(task))
     return "\n".join(
-        f"  {place.path}:{place.first}-{place.last}\n    {place.best:>5}  {read[place.path][place.best].strip()[:160]}"
+        f"  {place.path}:{place.first}-{place.last}\n    {place.best:>5}  {files[place.path][place.best].strip()[:160]}"
         for place in cited
     )
-
-
-def is_search_round(tools: Sequence[Tool], found: Round) -> bool:
-    """Whether the first round asked a search tool, word by word."""
-    return any(is_search(tool) for tool in tools if tool.name == found[0][0].name)
 
 
 def _hits(found: Round) -> list[Hit]:
