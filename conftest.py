@@ -9,8 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pegboard import Host, ModelEvent, ModelRequest
 from pegboard.discovery import discover
+
+# The suite tries the same examples each time; HYPOTHESIS_PROFILE=explore tries new ones.
+settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 
 class PackFolder:
