@@ -303,18 +303,19 @@ def test_a_link_to_a_name_that_is_not_utf_8_is_read_and_shown_escaped(call: Call
     assert result.content.startswith("\\xff.txt, lines")
 
 
+# Every tool that takes a path, with its other arguments.
+TAKE_A_PATH = [
+    ("read", {}),
+    ("glob", {"pattern": "*"}),
+    ("grep", {"pattern": "x"}),
+    ("write", {"content": "x"}),
+    ("edit", {"edits": [{"old": "x", "new": "y"}]}),
+]
+
+
 @pytest.mark.skipif(os.name == "nt", reason="cleans up with rm")
 @pytest.mark.parametrize("path", ["a/" * 2500, "a" * 5000], ids=["deep", "long name"])
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("read", {}),
-        ("glob", {"pattern": "*"}),
-        ("grep", {"pattern": "x"}),
-        ("write", {"content": "x"}),
-        ("edit", {"edits": [{"old": "x", "new": "y"}]}),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments"), TAKE_A_PATH)
 def test_a_path_of_5000_characters_is_one_clear_error(
     call: Call, project: Path, name: str, arguments: dict[str, object], path: str
 ) -> None:
@@ -331,16 +332,7 @@ def test_a_path_of_5000_characters_is_one_clear_error(
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\0", "", "  "])
-@pytest.mark.parametrize(
-    ("name", "arguments"),
-    [
-        ("read", {}),
-        ("glob", {"pattern": "*"}),
-        ("grep", {"pattern": "x"}),
-        ("write", {"content": "x"}),
-        ("edit", {"edits": [{"old": "x", "new": "y"}]}),
-    ],
-)
+@pytest.mark.parametrize(("name", "arguments"), TAKE_A_PATH)
 def test_what_is_no_path_is_refused_in_one_line(
     call: Call, project: Path, name: str, arguments: dict[str, object], path: str
 ) -> None:

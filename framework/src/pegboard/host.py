@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any
 
 from pegboard.agents import Agent, Definition
 from pegboard.config import Config, load_config
@@ -87,10 +86,13 @@ class Host:
         table = self.config.table("agents")
         if name != "main" and name not in table:
             raise UsageError(f"no agent `{name}` is defined{did_you_mean(name, ['main', *table])}")
-        definition, wrong = check_table(self.config, ("agents", name), Definition, self.config.table("agents", name))
+        definition, wrong = self._check_definition(name)
         if definition is None:
             raise ConfigError(wrong)
         return definition
+
+    def _check_definition(self, name: str) -> tuple[Definition | None, list[Problem]]:
+        return check_table(self.config, ("agents", name), Definition, self.config.table("agents", name))
 
     def model(self, route: str) -> Model:
         """Open a model route such as `offline` or `scripted:FILE`.
@@ -180,8 +182,7 @@ class Host:
     def _refuse_bad_config(self) -> None:
         problems = list(self.config.problems)
         for name in self.config.table("agents"):
-            table: Any = self.config.table("agents", name)
-            problems.extend(check_table(self.config, ("agents", name), Definition, table)[1])
+            problems.extend(self._check_definition(name)[1])
         if problems:
             raise ConfigError([*problems, *self.setting_problems])
 

@@ -119,7 +119,6 @@ def _encode(place: Place, text: str, like: Decoded) -> bytes:
         character = text[error.start : error.start + 1]
         told = f"`{place.shown}` is {like.encoding}, which has no {character!r}; nothing was written"
         raise ToolError(told) from None
-
     if len(data) > MAX_FILE_BYTES:
         raise ToolError(f"that is {len(data):,} bytes; files up to {MAX_FILE_BYTES:,} can be written")
     return data

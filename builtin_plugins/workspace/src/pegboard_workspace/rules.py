@@ -61,10 +61,9 @@ def ignored(path: str, levels: Sequence[Rules], *, folder: bool) -> bool:
 
 def parse(prefix: str, lines: Sequence[str]) -> Rules:
     """Read the lines of an ignore file; one that is no pattern is passed over, as git does."""
+    # Not before it is needed: packs are listed without it.
     from pathspec.patterns.gitignore.base import GitIgnorePatternError
-    from pathspec.patterns.gitignore.spec import (
-        GitIgnoreSpecPattern,  # not before it is needed: packs are listed without
-    )
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
     rules: list[Rule] = []
     for line in lines:

@@ -91,11 +91,9 @@ def shell_tool(default_timeout: float, pass_env: Iterable[str]) -> Tool:
             os.close(writing)
         output = _Output()
         reader = asyncio.create_task(output.drain(reading))
-        unlink = ctx.cancel.on_cancel(lambda: _signal_group(process, signal.SIGTERM))
         try:
             timed_out = await _wait(process, ctx, seconds)
         finally:
-            unlink()
             _kill_group(process)
             await process.wait()
             await _finish(reader)

@@ -33,11 +33,11 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import one command, and no other."""
-        packs = _pack_commands()
+        installed()  # before a command's module imports pydantic, see there
         if found := KERNEL_COMMANDS.get(name):
             module, _, attribute = found[0].partition(":")
             return _load_attribute(module, attribute)
-        if owner := packs.get(name):
+        if owner := _pack_commands().get(name):
             from pegboard.cli.packs import load_pack_command
 
             given = {key: ctx.params[key] for key in ("disable", "strict", "debug") if key in ctx.params}
