@@ -3,64 +3,21 @@
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from pegboard import Host, ModelEvent, ModelRequest
+from pegboard import Host
 from pegboard.discovery import discover
+from pegboard.testing import PackFolder
 
 # The suite tries the same examples each time; HYPOTHESIS_PROFILE=explore tries new ones.
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
-
-
-class PackFolder:
-    """A folder on `sys.path` that holds distributions as an installer would leave them."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def add(
-        self,
-        name: str,
-        code: str = "",
-        *,
-        distribution: str | None = None,
-        reference: str | None = None,
-        version: str = "1.0",
-        requires: Sequence[str] = (),
-        tools: Iterable[str] = (),
-        commands: Mapping[str, str] | None = None,
-        policy: bool = False,
-        summary: str = "A sample pack",
-    ) -> str:
-        """Write a pack whose module has this source (class `Pack` is its object); returns the module's name."""
-        module = f"sample_{name.replace('-', '_')}"
-        (self.path / f"{module}.py").write_text(code, "utf-8")
-        reference = reference or f"{module}:Pack"
-        lines = ["[pegboard.packs]", f"{name} = {reference}", "[pegboard.tools]"]
-        lines += [f"{tool} = {reference}" for tool in tools]
-        lines += ["[pegboard.commands]", *(f"{key} = {value}" for key, value in (commands or {}).items())]
-        lines += ["[pegboard.policy]", f"{name} = {reference}"] if policy else []
-        dist = distribution or name
-        metadata = [f"Name: {dist}", f"Version: {version}", f"Summary: {summary}"]
-        metadata += [f"Requires-Dist: {required}" for required in requires]
-        self.write_metadata(dist, version, "\n".join(lines) + "\n", "\n".join(metadata) + "\n\nText: not a header\n")
-        return module
-
-    def write_metadata(self, distribution: str, version: str, entry_points: str | bytes, metadata: str) -> Path:
-        """Write a dist-info folder as it stands; returns it."""
-        folder = self.path / f"{distribution.replace('-', '_')}-{version}.dist-info"
-        folder.mkdir()
-        data = entry_points.encode() if isinstance(entry_points, str) else entry_points
-        (folder / "entry_points.txt").write_bytes(data)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\n{metadata}", "utf-8")
-        return folder
 
 
 class Home:
@@ -69,6 +26,7 @@ class Home:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.environ = {"HOME": str(path), "XDG_CONFIG_HOME": str(path / ".config")}
+        self.environ["XDG_STATE_HOME"] = str(path / ".local" / "state")
 
     @property
     def config_file(self) -> Path:
@@ -80,22 +38,6 @@ class Home:
         self.config_file.parent.mkdir(parents=True, exist_ok=True)
         self.config_file.write_bytes(text.encode() if isinstance(text, str) else text)
         return self.config_file
-
-
-class ScriptedModel:
-    """Answers each request with the next list of events; remembers the requests."""
-
-    label = "scripted in the test"
-
-    def __init__(self, *turns: Sequence[ModelEvent]) -> None:
-        self.turns = list(turns)
-        self.requests: list[ModelRequest] = []
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the next turn's events."""
-        self.requests.append(request)
-        for event in self.turns[len(self.requests) - 1]:
-            yield event
 
 
 @pytest.fixture
@@ -161,12 +103,6 @@ def pegboard(home: Home, tmp_path: Path) -> Callable[..., subprocess.CompletedPr
         )
 
     return run
-
-
-@pytest.fixture
-def scripted_model() -> type[ScriptedModel]:
-    """The class of models that answer from a list: `scripted_model([TextDelta("hi"), Finish()])`."""
-    return ScriptedModel
 
 
 @pytest.fixture

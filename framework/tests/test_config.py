@@ -16,6 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pegboard import ConfigError, Host
 from pegboard.config import Config, load_config
+from pegboard.settings import read_settings
+from pydantic import BaseModel
 
 CommandLine = Callable[..., CompletedProcess[str]]
 
@@ -149,9 +151,9 @@ def test_a_file_that_may_not_be_read_is_a_problem(home: Any, without_rights: Any
     home.config("[packs.notes]\nenabled = false\n").chmod(0o000)
 
     with without_rights():
-        (line,) = told(load_config([], (), {}))
+        lines = told(load_config([], (), {}))
 
-    assert "can't be read: Permission denied" in line
+    assert f"{home.config_file}  can't be read: Permission denied" in lines
 
 
 @pytest.mark.parametrize(
@@ -165,6 +167,29 @@ def test_a_file_that_may_not_be_read_is_a_problem(home: Any, without_rights: Any
         ("[agents]\nmain = 'x'\n", "agents.main", "must be a table"),
         ("[packs.notes]\nenabled = 0\n", "packs.notes.enabled", "must be true or false"),
         ("[packs.notes]\nrequired = 'yes'\n", "packs.notes.required", "must be true or false"),
+        ("[packs]\ndefault = 'of'\n", "packs.default", 'must be "on" or "off"'),
+        ("[tools]\nof = ['x']\n", "tools.of", "no such setting; did you mean `off`?"),
+        ("[tools]\noff = 'x'\n", "tools.off", 'must be a list of names, such as ["one", "other"]'),
+        ("[tools]\noff = [1]\n", "tools.off", "1 is no name; a name is a text"),
+        ("[tools]\nowner = 'x'\n", "tools.owner", "must be a table"),
+        ("[tools.owner]\nread = 'note'\n", "tools.owner.read", "no pack `note` is installed; did you mean `notes`?"),
+        ("[hooks]\norder = ['x']\n", "hooks.order", "must be a table"),
+        (
+            "[hooks.order]\nobserve = 'notes'\n",
+            "hooks.order.observe",
+            'must be a list of names, such as ["one", "other"]',
+        ),
+        (
+            "[hooks.order]\nobserve = ['nots', '*']\n",
+            "hooks.order.observe",
+            "no pack `nots` is installed; did you mean `notes`?",
+        ),
+        ("[hooks.order]\nobserve = ['*', '*']\n", "hooks.order.observe", "names `*` twice"),
+        (
+            "[interactions]\nfront_ends = ['nots']\n",
+            "interactions.front_ends",
+            "no pack `nots` is installed; did you mean `notes`?",
+        ),
     ],
 )
 def test_what_no_reader_could_understand_is_told_with_line_and_key(
@@ -317,6 +342,8 @@ def test_two_variables_that_contradict_each_other_are_a_problem(read: Callable[.
         ("PEGBOARD_PACK_NOTES_ENABLED", "; did you mean `PEGBOARD_PACKS_NOTES`?"),
         ("PEGBOARD_XYZZY", ""),
         ("PEGBOARD_AGENTS_MIAN_MODEL", "; did you mean `PEGBOARD_AGENTS_MAIN`?"),
+        ("PEGBOARD_TOOLS_OF", "; did you mean `PEGBOARD_TOOLS_OFF`?"),
+        ("PEGBOARD_PACKS_DEFALT", "; did you mean `PEGBOARD_PACKS_DEFAULT`?"),
     ],
 )
 def test_an_unknown_variable_is_a_problem_with_a_suggestion(read: Callable[..., Config], name: str, near: str) -> None:
@@ -367,7 +394,58 @@ def test_for_any_installed_packs_a_variable_sets_the_longest_of_them_that_fits(
     assert config.table("packs") == {longest: {rest[len(longest) + 1 :]: 1}}
 
 
+def test_the_kernels_own_tables_can_be_set_by_variables(read: Callable[..., Config]) -> None:
+    config = read(
+        PEGBOARD_PACKS_DEFAULT="off",
+        PEGBOARD_TOOLS_OFF="read, grep",
+        PEGBOARD_INTERACTIONS_FRONT_ENDS='["notes"]',
+        PEGBOARD_TOOLS_OWNER_READ_OUTPUT="notes",
+        PEGBOARD_HOOKS_ORDER_OBSERVE="notes,*",
+    )
+
+    assert config.problems == ()
+    assert config.table() == {
+        "packs": {"default": "off"},
+        "tools": {"off": ["read", "grep"], "owner": {"read_output": "notes"}},
+        "interactions": {"front_ends": ["notes"]},
+        "hooks": {"order": {"observe": ["notes", "*"]}},
+    }
+
+
+def test_tools_that_any_layer_switches_off_are_off_and_it_is_told_who_did(
+    read: Callable[..., Config], home: Any
+) -> None:
+    config = read("[tools]\noff = ['read', 'grep']\n", PEGBOARD_TOOLS_OFF="grep,edit")
+
+    where = {name: setting.where for name, setting in config.tools_off().items()}
+    file = f"{home.config_file}:2"
+    assert where == {"read": file, "grep": file, "edit": "PEGBOARD_TOOLS_OFF"}
+    (shown,) = config.settings()
+    assert (shown.value, shown.where) == (["read", "grep", "edit"], f"{file}, PEGBOARD_TOOLS_OFF")
+
+
+def test_an_empty_variable_is_an_empty_list_where_a_list_is_wanted(read: Callable[..., Config]) -> None:
+    assert read(PEGBOARD_INTERACTIONS_FRONT_ENDS="").table("interactions") == {"front_ends": []}
+
+
 # -- what a host makes of it
+
+
+def test_a_tool_that_is_off_is_offered_to_nobody(open_host: Callable[..., Host], pack_folder: Any) -> None:
+    pack_folder.add("notes", NOTES)
+
+    assert open_host().snapshot().names == ("note",)
+    assert open_host("[tools]\noff = ['note']\n").snapshot().names == ()
+
+
+def test_a_list_of_a_pack_may_be_a_comma_separated_variable(home: Any) -> None:
+    config = load_config(["notes"], (), {"PEGBOARD_PACKS_NOTES_KINDS": "a, b"})
+
+    class Kinds(BaseModel):
+        kinds: list[str] = []
+
+    settings, wrong = read_settings(config, ("packs", "notes"), Kinds)
+    assert (wrong, settings) == ([], Kinds(kinds=["a", "b"]))
 
 
 def test_three_mistakes_are_told_at_once_with_place_key_and_suggestion(
@@ -380,12 +458,13 @@ def test_three_mistakes_are_told_at_once_with_place_key_and_suggestion(
         open_host(text)
 
     file = home.config_file
+    width = min(len(f"{file}:3"), 60) + 2
     assert str(wrong.value).splitlines() == [
         "3 problems in the configuration",
-        f"  {file}:3  agent  no such table; did you mean `agents`?",
-        f"  {file}:6  agents.main.limits.step  no such setting; did you mean `steps`?",
-        f"  {file}:2  packs.notes.limt  no such setting; did you mean `limit`?",
-        "nothing was run",
+        f"  {file}:3".ljust(width) + "  agent                    no such table; did you mean `agents`?",
+        f"  {file}:6".ljust(width) + "  agents.main.limits.step  no such setting; did you mean `steps`?",
+        f"  {file}:2".ljust(width) + "  packs.notes.limt         no such setting; did you mean `limit`?",
+        "nothing was run. `pegboard config schema` describes every setting.",
     ]
 
 
@@ -458,8 +537,8 @@ def test_config_check_tells_all_problems_and_exits_1(pegboard: CommandLine, home
     checked = pegboard("config", "check")
 
     assert (checked.returncode, checked.stdout) == (1, "")
-    assert f"  {file}:2  packs.notes.limt  no such setting; did you mean `limit`?\n" in checked.stderr
-    assert f"  {file}:3  packs.notes.limit  " in checked.stderr
+    assert f"  {file}:2  packs.notes.limt   no such setting; did you mean `limit`?\n" in checked.stderr
+    assert f"  {file}:3  packs.notes.limit " in checked.stderr
     assert checked.stderr.startswith("pegboard: 2 problems in the configuration\n")
 
 
@@ -480,7 +559,8 @@ def test_a_broken_file_stops_a_command_with_one_clear_message_and_exit_1(pegboar
 
         assert (ended.returncode, ended.stdout) == (1, "")
         first, problem, last = ended.stderr.splitlines()
-        assert (first, last) == ("pegboard: 1 problem in the configuration", "nothing was run")
+        assert first == "pegboard: 1 problem in the configuration"
+        assert last == "nothing was run. `pegboard config schema` describes every setting."
         assert problem.startswith(f"  {file}:1  is not valid TOML: ")
 
 

@@ -137,6 +137,7 @@ notes = notes.pack:Notes
     assert scanned([str(tmp_path)]) == expected([str(tmp_path)])
 
 
+@pytest.mark.needs("workspace")
 def test_this_environment_with_its_editable_installs_is_seen_as_importlib_metadata_sees_it() -> None:
     assert scanned() == expected(sys.path)
     assert scanned()["pegboard-workspace"].packs == (("workspace", "pegboard_workspace.pack:Workspace"),)
@@ -207,6 +208,7 @@ def test_an_unpacked_egg_is_found(tmp_path: Path) -> None:
     assert only(discover([str(egg)])).name == "acme-notes"
 
 
+@pytest.mark.needs("workspace")
 def test_folders_on_the_python_path_are_searched_also_the_current_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

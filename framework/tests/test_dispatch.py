@@ -31,6 +31,7 @@ from pegboard import (
     hookimpl,
     tool,
 )
+from pegboard.testing import ScriptedModel, recorded
 
 HostWith = Callable[..., Host]
 
@@ -80,9 +81,9 @@ def call(host: Host, directory: Path, arguments: str = "{}") -> tuple[ToolResult
         agent = await host.create_agent(session=Session.new(directory))
         run, results = host.submit_call(agent, ToolCall("c", "peek", arguments), allow_writes=True)
         await run.wait()
-        recorded = [event.as_json() for event in agent.session.events if event.type == "tool_result"]
-        assert len(recorded) == len(results) == 1
-        return results[0], recorded[0]
+        returned = [event.as_json() for event in recorded(agent) if event.type == "tool_result"]
+        assert len(returned) == len(results) == 1
+        return results[0], returned[0]
 
     return asyncio.run(main())
 
@@ -148,16 +149,14 @@ def test_what_a_pack_needs_is_asked_before_it(host_with: HostWith, tmp_path: Pat
     assert order == ["zz", "aa", "zz", "aa"]
 
 
-def test_folds_run_first_asked_first_then_last_loaded_first(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_folds_run_first_asked_first_then_last_loaded_first(host_with: HostWith, tmp_path: Path) -> None:
     order: list[str] = []
     marks: dict[str, dict[str, bool]] = {
         "aa": {}, "bb": {"trylast": True}, "cc": {}, "dd": {"tryfirst": True}, "ee": {},
     }  # fmt: skip
     packs = {name: Hooks(agent_pre_step=hookimpl(**mark)(heard(order, name))) for name, mark in marks.items()}
 
-    converse(host_with(**packs), tmp_path, scripted_model([Finish()]))
+    converse(host_with(**packs), tmp_path, ScriptedModel([Finish()]))
 
     assert order == ["dd", "ee", "cc", "aa", "bb"]
 
@@ -238,9 +237,7 @@ def test_every_agent_is_disposed_once_however_often_it_is_asked_for(host_with: H
 # -- observers
 
 
-def test_a_raising_observer_is_reported_with_its_pack_and_starves_no_other(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_a_raising_observer_is_reported_with_its_pack_and_starves_no_other(host_with: HostWith, tmp_path: Path) -> None:
     """AC-L14, AC-T33."""
     seen: list[str] = []
 
@@ -249,30 +246,26 @@ def test_a_raising_observer_is_reported_with_its_pack_and_starves_no_other(
 
     host = host_with(aa=Hooks(observe=fail), bb=Hooks(observe=lambda event: seen.append(event.type)))
 
-    end, agent = converse(host, tmp_path, scripted_model([Finish()]))
+    end, agent = converse(host, tmp_path, ScriptedModel([Finish()]))
 
     assert end["reason"] == "completed"
-    assert seen == [event.type for event in agent.session.events]
+    assert seen == [event.type for event in recorded(agent, all_of_it=True)]
     assert [(fault.pack, fault.hook, fault.text) for fault in host.faults] == [
         ("aa", "observe", f"SystemExit: at {kind}") for kind in seen
     ]
 
 
-def test_an_observer_that_returns_an_awaitable_is_reported(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_an_observer_that_returns_an_awaitable_is_reported(host_with: HostWith, tmp_path: Path) -> None:
     async def late() -> None:
         raise AssertionError("never awaited")
 
     host = host_with(aa=Hooks(observe=lambda event: late()))
 
-    assert converse(host, tmp_path, scripted_model([Finish()]))[0]["reason"] == "completed"
+    assert converse(host, tmp_path, ScriptedModel([Finish()]))[0]["reason"] == "completed"
     assert {fault.text for fault in host.faults} == {"it is async; this hook must be sync"}
 
 
-def test_an_error_whose_text_cannot_be_shown_is_reported_all_the_same(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_an_error_whose_text_cannot_be_shown_is_reported_all_the_same(host_with: HostWith, tmp_path: Path) -> None:
     class Mute(Exception):
         def __str__(self) -> str:
             raise RuntimeError
@@ -281,7 +274,7 @@ def test_an_error_whose_text_cannot_be_shown_is_reported_all_the_same(
         raise Mute
 
     host = host_with(aa=Hooks(observe=fail))
-    converse(host, tmp_path, scripted_model([Finish()]))
+    converse(host, tmp_path, ScriptedModel([Finish()]))
 
     assert {fault.text for fault in host.faults} == {"Mute: (its text can't be shown)"}
 
@@ -307,9 +300,7 @@ def test_an_observer_cannot_change_the_record(host_with: HostWith, tmp_path: Pat
 # -- agent_pre_step
 
 
-def test_each_pre_step_sees_what_the_one_before_it_returned(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_each_pre_step_sees_what_the_one_before_it_returned(host_with: HostWith, tmp_path: Path) -> None:
     """AC-L12."""
 
     async def shout(step: Step) -> Enter:
@@ -318,19 +309,17 @@ def test_each_pre_step_sees_what_the_one_before_it_returned(
     def add(step: Step) -> Enter:
         return Enter((*step.messages, UserMessage("please")))
 
-    model = scripted_model([Finish()])
+    model = ScriptedModel([Finish()])
     converse(host_with(aa=Hooks(agent_pre_step=shout), bb=Hooks(agent_pre_step=add)), tmp_path, model)
 
     assert list(model.requests[0].messages) == [UserMessage("GO"), UserMessage("PLEASE")]
 
 
-def test_a_rejection_closes_the_run_and_asks_nobody_further(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_a_rejection_closes_the_run_and_asks_nobody_further(host_with: HostWith, tmp_path: Path) -> None:
     """AC-L10, L13."""
     asked: list[str] = []
     packs = {"aa": Hooks(agent_pre_step=heard(asked, "aa")), "bb": Hooks(agent_pre_step=lambda step: Reject("closed"))}
-    model = scripted_model()
+    model = ScriptedModel()
 
     end, agent = converse(host_with(**packs), tmp_path, model)
 
@@ -367,10 +356,10 @@ PRE_STEP_FAILURES: dict[str, tuple[Callable[..., Any], str]] = {
 
 @pytest.mark.parametrize(("implementation", "told"), PRE_STEP_FAILURES.values(), ids=PRE_STEP_FAILURES)
 def test_a_failing_pre_step_ends_the_run_and_names_pack_and_hook(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any, implementation: Callable[..., Any], told: str
+    host_with: HostWith, tmp_path: Path, implementation: Callable[..., Any], told: str
 ) -> None:
     """AC-L13, L14."""
-    model = scripted_model()
+    model = ScriptedModel()
 
     end, _ = converse(host_with(aa=Hooks(agent_pre_step=implementation)), tmp_path, model)
 
@@ -381,7 +370,7 @@ def test_a_failing_pre_step_ends_the_run_and_names_pack_and_hook(
 
 
 def test_one_agents_failure_leaves_another_agent_and_its_own_next_run_alone(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
+    host_with: HostWith, tmp_path: Path
 ) -> None:
     """AC-L13."""
 
@@ -393,7 +382,7 @@ def test_one_agents_failure_leaves_another_agent_and_its_own_next_run_alone(
 
     async def main() -> list[str]:
         async with host:
-            model = scripted_model([Finish()], [Finish()])
+            model = ScriptedModel([Finish()], [Finish()])
             one, two = [await host.create_agent(session=Session.new(tmp_path), model=model) for _ in range(2)]
             runs = [host.submit(one, "bad"), host.submit(two, "good")]
             ends = [await run.wait() for run in runs]
@@ -503,7 +492,7 @@ def test_a_guard_that_fails_or_lies_about_its_answer_denies(
 def test_an_async_guard_that_overruns_its_deadline_denies(
     host_with: HostWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.dispatch.GUARD_SECONDS", 0.02)
+    monkeypatch.setattr("pegboard.guard_round.GUARD_SECONDS", 0.02)
 
     async def ponder(call: GuardedCall) -> None:
         await asyncio.sleep(1)
@@ -517,7 +506,7 @@ def test_an_async_guard_that_overruns_its_deadline_denies(
 def test_a_guard_that_swallows_its_deadline_and_abstains_denies(
     host_with: HostWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pegboard.dispatch.GUARD_SECONDS", 0.02)
+    monkeypatch.setattr("pegboard.guard_round.GUARD_SECONDS", 0.02)
 
     async def deaf(call: GuardedCall) -> None:
         try:
@@ -534,7 +523,7 @@ def test_a_guard_that_swallows_its_deadline_and_goes_on_does_not_hold_the_call(
     host_with: HostWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DESIGN §3.1: an async guard is denied at the deadline."""
-    monkeypatch.setattr("pegboard.dispatch.GUARD_SECONDS", 0.02)
+    monkeypatch.setattr("pegboard.guard_round.GUARD_SECONDS", 0.02)
     order: list[str] = []
 
     async def stubborn(call: GuardedCall) -> None:
@@ -558,7 +547,7 @@ def test_a_guard_that_blocks_beyond_its_deadline_is_denied_when_it_returns(
     host_with: HostWith, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, colour: str
 ) -> None:
     """DESIGN §3.1: a sync one when it returns."""
-    monkeypatch.setattr("pegboard.dispatch.GUARD_SECONDS", 0.02)
+    monkeypatch.setattr("pegboard.guard_round.GUARD_SECONDS", 0.02)
 
     def block(call: GuardedCall) -> None:
         time.sleep(0.1)
@@ -665,23 +654,22 @@ def test_cancelling_the_run_while_a_guard_thinks_leaves_one_result(host_with: Ho
         await thinking.wait()
         run.cancel("enough")
         await run.wait()
-        return agent.session.events[-1].type, results
+        return recorded(agent)[-1].type, results
 
     last, results = asyncio.run(main())
 
     assert (last, [result.code for result in results], bodies_run) == ("run_end", ["ABORTED_BEFORE_DISPATCH"], [])
 
 
-def test_the_text_of_a_model_may_be_streamed_past_observers(
-    host_with: HostWith, tmp_path: Path, scripted_model: Any
-) -> None:
+def test_the_text_of_a_model_may_be_streamed_past_observers(host_with: HostWith, tmp_path: Path) -> None:
     """DESIGN §3.1: text deltas only if asked for."""
     observed: list[str] = []
     listened: list[str] = []
     host = host_with(aa=Hooks(observe=lambda event: observed.append(event.type)))
     host.listen(lambda event: listened.append(event.type))
 
-    converse(host, tmp_path, scripted_model([TextDelta("a"), TextDelta("b"), Finish()]))
+    converse(host, tmp_path, ScriptedModel([TextDelta("a"), TextDelta("b"), Finish()]))
 
-    assert observed == ["run_start", "step_start", "step_end", "run_end"]
-    assert listened == ["run_start", "step_start", "text", "text", "step_end", "run_end"]
+    assert "text" not in observed
+    assert [kind for kind in listened if kind != "text"] == observed
+    assert listened.count("text") == 2

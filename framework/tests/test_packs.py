@@ -523,7 +523,7 @@ def test_of_two_packs_that_bring_an_unreserved_tool_the_later_fails(open_host: O
 
     reason = by_name(open_host())["bbb"].reason
 
-    assert reason == "conflict: tool `note` is taken by pack `aaa`"
+    assert reason.startswith("conflict: tool `note` is taken by pack `aaa`")
 
 
 def test_a_disabled_pack_keeps_its_tool_names(open_host: OpenHost, pack_folder: Any) -> None:
@@ -800,3 +800,44 @@ def test_a_variable_that_looks_like_a_number_is_text_where_text_is_wanted(
     host = Host.open(environ={"PEGBOARD_PACKS_NOTES_LIMIT": "2024"}, distributions=discover([str(pack_folder.path)]))
 
     assert tools(host) == ["limit_2024"], by_name(host)["notes"].reason
+
+
+# -- off by default, and whose a tool is
+
+
+def test_with_packs_off_by_default_only_named_ones_are_loaded(open_host: OpenHost, pack_folder: Any, home: Any) -> None:
+    pack_folder.add("aaa", offering("one"))
+    pack_folder.add("bbb", "raise RuntimeError('imported')")
+
+    packs = by_name(open_host("[packs]\ndefault = 'off'\n[packs.aaa]\nenabled = true\n"))
+
+    file = home.config_file
+    assert (packs["aaa"].state, packs["aaa"].decided_by) == ("active", f"{file}:4")
+    assert (packs["bbb"].state, packs["bbb"].decided_by) == ("disabled", f"{file}:2")
+    assert packs["bbb"].reason == f"by {file}:2, where packs are off by default"
+
+
+def test_no_pack_is_called_default(open_host: OpenHost, pack_folder: Any) -> None:
+    pack_folder.add("default", offering("one"))
+
+    pack = by_name(open_host())["default"]
+
+    assert (pack.state, pack.reason) == ("failed", "`default` is no pack name: `[packs] default` is a setting")
+
+
+def test_a_program_brings_no_pack_called_default(open_host: OpenHost) -> None:
+    assert by_name(open_host(packs={"default": object()}))["default"].state == "failed"
+
+
+@pytest.mark.parametrize("reserved", [(), ("note",)], ids=["unreserved", "reserved"])
+@pytest.mark.parametrize("owner", ["aaa", "bbb"])
+def test_the_user_says_which_of_two_packs_has_a_tool_and_the_other_stays_active_without_it(
+    open_host: OpenHost, pack_folder: Any, reserved: tuple[str, ...], owner: str
+) -> None:
+    pack_folder.add("aaa", offering("note"), tools=reserved)
+    pack_folder.add("bbb", offering("note"), tools=reserved)
+
+    host = open_host(f"[tools.owner]\nnote = '{owner}'\n")
+
+    assert {pack.name: pack.state for pack in host.packs} == {"aaa": "active", "bbb": "active"}
+    assert [(entry.tool.name, entry.pack) for entry in host.snapshot().offered] == [("note", owner)]

@@ -34,6 +34,7 @@ from pegboard import (
     hookimpl,
     tool,
 )
+from pegboard.testing import recorded
 
 
 class Hooks(ModuleType):
@@ -89,7 +90,7 @@ def call(
                     await meanwhile(run)
                 await run.wait()
                 rescue.cancel()
-                events = [event.as_json() for event in agent.session.events]
+                events = [event.as_json() for event in recorded(agent)]
                 assert [event["type"] for event in events] == ["run_start", "tool_call", "tool_result", "run_end"]
                 (result,) = agent.session.messages
                 assert isinstance(result, ToolResult)

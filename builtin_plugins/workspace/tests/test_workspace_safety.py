@@ -1,15 +1,17 @@
 """File tools stay inside the session's directory, whatever paths, links and swaps they meet (C.3 cases 10, 11)."""
 
+import asyncio
 import os
 import shutil
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pegboard import CancelSignal, ToolError, ToolResult
+from pegboard import CancelSignal, ProcessSpec, ToolContext, ToolError, ToolResult
+from pegboard.processes import Processes
 from pegboard_workspace.places import locate, read_bytes
 from pegboard_workspace.search import search
 
@@ -161,6 +163,30 @@ def test_a_file_that_became_a_link_after_the_check_is_not_read(project: Path, ou
         read_bytes(place)
 
 
+@contextmanager
+def context_of_a_call(directory: Path) -> Iterator[ToolContext]:
+    """What a body in a worker thread has: an event loop elsewhere, and processes that are started there."""
+
+    async def as_it_is(spec: ProcessSpec) -> ProcessSpec:
+        return spec
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield ToolContext(
+            directory,
+            "session",
+            CancelSignal(),
+            spawn=Processes(as_it_is).spawn,
+            wait=lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(),
+        )
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
 @pytest.mark.parametrize("swapped", ["sub", "sub/deep"])
 def test_a_folder_that_became_a_link_after_the_check_is_not_entered(project: Path, outside: Path, swapped: str) -> None:
     """Case 11, one level up."""
@@ -189,7 +215,8 @@ def test_a_file_that_became_a_link_after_it_was_listed_is_not_searched(
     os.rename(project / swapped, project / "moved")
     (project / swapped).symlink_to(outside / "a.txt" if swapped == "a.txt" else outside)
 
-    hits = search(place, ["a.txt", "sub/a.txt"], "secret", False, CancelSignal()).hits
+    with context_of_a_call(project) as ctx:
+        hits = search(place, ["a.txt", "sub/a.txt"], "secret", False, ctx).hits
 
     assert [hit.text for hit in hits] == ["my secret"]
 

@@ -205,7 +205,7 @@ def test_without_a_yes_to_writes_no_command_runs(call: Call, project: Path) -> N
 def test_without_bash_there_is_a_clear_error(run: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert run("echo hello").content == "Error: `bash` is not installed, so no command can be run"
+    assert run("echo hello").content.startswith("Error: `bash` is not installed")
 
 
 @pytest.mark.parametrize("where", ["inside", "relative"])

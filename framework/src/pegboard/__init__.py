@@ -1,4 +1,6 @@
-"""Pegboard: a small agent kernel with hooks. This module names what packs and programs may use; nothing else is public.
+"""Pegboard: a small agent kernel with hooks. This module names what packs and programs may use.
+
+Public besides: `pegboard.folds` (what a record says) and `pegboard.testing`.
 
 Names are imported when they are first used, so that `pegboard --version` and `--help` stay fast.
 """
@@ -12,18 +14,49 @@ if TYPE_CHECKING:
     from pegboard.agents import Definition as Definition
     from pegboard.agents import Limits as Limits
     from pegboard.cancel import CancelSignal as CancelSignal
+    from pegboard.dispatch import Fault as Fault
+    from pegboard.dispatch import HookFailure as HookFailure
+    from pegboard.entries import Entry as Entry
     from pegboard.errors import ConfigError as ConfigError
+    from pegboard.errors import Conflict as Conflict
+    from pegboard.errors import Disposed as Disposed
     from pegboard.errors import InvalidArguments as InvalidArguments
     from pegboard.errors import ModelError as ModelError
+    from pegboard.errors import PackFailure as PackFailure
     from pegboard.errors import PegboardError as PegboardError
     from pegboard.errors import ToolError as ToolError
     from pegboard.errors import UsageError as UsageError
+    from pegboard.events import Answered as Answered
+    from pegboard.events import Asked as Asked
+    from pegboard.events import Called as Called
+    from pegboard.events import Dropped as Dropped
     from pegboard.events import Event as Event
+    from pegboard.events import Note as Note
+    from pegboard.events import Progress as Progress
+    from pegboard.events import Rebound as Rebound
+    from pegboard.events import Replied as Replied
+    from pegboard.events import Returned as Returned
+    from pegboard.events import RunEnd as RunEnd
+    from pegboard.events import RunStart as RunStart
+    from pegboard.events import Said as Said
+    from pegboard.events import SessionStart as SessionStart
+    from pegboard.events import SnapshotTaken as SnapshotTaken
+    from pegboard.events import StepEnd as StepEnd
+    from pegboard.events import StepStart as StepStart
+    from pegboard.events import Text as Text
+    from pegboard.feed import Feed as Feed
+    from pegboard.feed import FeedItem as FeedItem
     from pegboard.functions import tool as tool
     from pegboard.guarding import GuardedCall as GuardedCall
     from pegboard.hookspecs import hookimpl as hookimpl
+    from pegboard.hookspecs import hooks as hooks
+    from pegboard.hookspecs import hookspec as hookspec
+    from pegboard.hookspecs import implements as implements
     from pegboard.host import Host as Host
-    from pegboard.loop import Step as Step
+    from pegboard.interactions import Answer as Answer
+    from pegboard.interactions import Interaction as Interaction
+    from pegboard.marks import narrowing as narrowing
+    from pegboard.marks import user_only as user_only
     from pegboard.messages import AssistantMessage as AssistantMessage
     from pegboard.messages import Message as Message
     from pegboard.messages import ToolCall as ToolCall
@@ -34,10 +67,35 @@ if TYPE_CHECKING:
     from pegboard.models import Model as Model
     from pegboard.models import ModelEvent as ModelEvent
     from pegboard.models import ModelProvider as ModelProvider
+    from pegboard.models import ModelReply as ModelReply
     from pegboard.models import ModelRequest as ModelRequest
+    from pegboard.models import ProceedModel as ProceedModel
     from pegboard.models import TextDelta as TextDelta
+    from pegboard.outcomes import Accept as Accept
+    from pegboard.outcomes import Block as Block
+    from pegboard.outcomes import Outcome as Outcome
+    from pegboard.outcomes import ProceedTool as ProceedTool
+    from pegboard.outcomes import ToolRun as ToolRun
+    from pegboard.places import Places as Places
+    from pegboard.processes import Process as Process
+    from pegboard.processes import ProcessRefused as ProcessRefused
+    from pegboard.processes import ProcessSpec as ProcessSpec
+    from pegboard.prompts import Prompt as Prompt
+    from pegboard.prompts import Section as Section
     from pegboard.runs import Run as Run
+    from pegboard.runs import Step as Step
     from pegboard.sessions import Session as Session
+    from pegboard.snapshot import Offered as Offered
+    from pegboard.snapshot import Snapshot as Snapshot
+    from pegboard.snapshot import ToolView as ToolView
+    from pegboard.state import Consents as Consents
+    from pegboard.stores import MemoryStore as MemoryStore
+    from pegboard.stores import SessionHead as SessionHead
+    from pegboard.stores import SessionStore as SessionStore
+    from pegboard.streams import Collected as Collected
+    from pegboard.streams import Completed as Completed
+    from pegboard.streams import collect as collect
+    from pegboard.streams import find_program as find_program
     from pegboard.tools import Arguments as Arguments
     from pegboard.tools import Output as Output
     from pegboard.tools import Tool as Tool
@@ -45,25 +103,124 @@ if TYPE_CHECKING:
     from pegboard.tools import Touch as Touch
     from pegboard.verdicts import Ask as Ask
     from pegboard.verdicts import Deny as Deny
+    from pegboard.verdicts import EndRun as EndRun
     from pegboard.verdicts import Enter as Enter
     from pegboard.verdicts import Reject as Reject
 
 _HOMES = {
-    "agents": ("Agent", "Definition", "Limits"),
     "cancel": ("CancelSignal",),
-    "errors": ("ConfigError", "InvalidArguments", "ModelError", "PegboardError", "ToolError", "UsageError"),
-    "events": ("Event",),
+    "agents": (
+        "Agent",
+        "Definition",
+        "Limits",
+    ),
+    "dispatch": (
+        "Fault",
+        "HookFailure",
+    ),
+    "entries": ("Entry",),
+    "errors": (
+        "Conflict",
+        "ConfigError",
+        "Disposed",
+        "InvalidArguments",
+        "ModelError",
+        "PackFailure",
+        "PegboardError",
+        "ToolError",
+        "UsageError",
+    ),
+    "events": (
+        "Answered",
+        "Asked",
+        "Called",
+        "Dropped",
+        "Event",
+        "Note",
+        "Progress",
+        "Rebound",
+        "Replied",
+        "Returned",
+        "RunEnd",
+        "RunStart",
+        "Said",
+        "SessionStart",
+        "SnapshotTaken",
+        "StepEnd",
+        "StepStart",
+        "Text",
+    ),
+    "feed": (
+        "Feed",
+        "FeedItem",
+    ),
     "functions": ("tool",),
     "guarding": ("GuardedCall",),
-    "hookspecs": ("hookimpl",),
+    "hookspecs": (
+        "hookimpl",
+        "hooks",
+        "hookspec",
+        "implements",
+    ),
     "host": ("Host",),
-    "loop": ("Step",),
-    "messages": ("AssistantMessage", "Message", "ToolCall", "ToolResult", "Usage", "UserMessage"),
-    "models": ("Finish", "Model", "ModelEvent", "ModelProvider", "ModelRequest", "TextDelta"),
-    "runs": ("Run",),
+    "interactions": (
+        "Answer",
+        "Interaction",
+    ),
+    "marks": (
+        "narrowing",
+        "user_only",
+    ),
+    "messages": (
+        "AssistantMessage",
+        "Message",
+        "ToolCall",
+        "ToolResult",
+        "Usage",
+        "UserMessage",
+    ),
+    "models": (
+        "Finish",
+        "Model",
+        "ModelEvent",
+        "ModelProvider",
+        "ModelReply",
+        "ModelRequest",
+        "TextDelta",
+        "ProceedModel",
+    ),
+    "outcomes": ("Accept", "Block", "Outcome", "ToolRun", "ProceedTool"),
+    "processes": ("Process", "ProcessRefused", "ProcessSpec"),
+    "places": ("Places",),
+    "prompts": (
+        "Prompt",
+        "Section",
+    ),
+    "runs": (
+        "Run",
+        "Step",
+    ),
     "sessions": ("Session",),
-    "tools": ("Arguments", "Output", "Tool", "ToolContext", "Touch"),
-    "verdicts": ("Ask", "Deny", "Enter", "Reject"),
+    "snapshot": (
+        "Offered",
+        "Snapshot",
+        "ToolView",
+    ),
+    "state": ("Consents",),
+    "stores": (
+        "MemoryStore",
+        "SessionHead",
+        "SessionStore",
+    ),
+    "streams": ("Collected", "Completed", "collect", "find_program"),
+    "tools": (
+        "Arguments",
+        "Output",
+        "Tool",
+        "ToolContext",
+        "Touch",
+    ),
+    "verdicts": ("Ask", "Deny", "Enter", "Reject", "EndRun"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

@@ -8,6 +8,8 @@ KERNEL_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("pegboard.cli.run:run", "Run one task on the current directory and answer it."),
     "call": ("pegboard.cli.call:call", "Call one tool through the whole pipeline, without a model."),
     "tools": ("pegboard.cli.tools:tools", "List the tools that a model would be offered."),
+    "hooks": ("pegboard.cli.hooks:hooks", "List the hooks, and who implements one, in which order."),
     "packs": ("pegboard.cli.packs:packs", "Show which packs are installed and what became of each."),
-    "config": ("pegboard.cli.config:config", "Show, locate and check the configuration."),
+    "trust": ("pegboard.cli.trust:trust", "Look at what a project brings, and decide whether it counts."),
+    "config": ("pegboard.cli.config:config", "Show, locate, check and describe the configuration."),
 }

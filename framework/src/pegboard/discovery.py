@@ -14,6 +14,8 @@ from typing import Final
 
 PACK_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _MAX_NAME: Final = 64
+_TAKEN: Final = "default"
+_TAKEN_REASON: Final = "`default` is no pack name: `[packs] default` is a setting"
 _DEVICE: Final = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")  # no file names on Windows
 _SEPARATORS: Final = re.compile(r"[-_.]+")
 _GROUP_PREFIX: Final = b"[pegboard."
@@ -66,6 +68,14 @@ class Distribution:
     @cached_property
     def _headers(self) -> list[tuple[str, str]]:
         return list(_headers(_read(self.location, "METADATA") or _read(self.location, "PKG-INFO") or b""))
+
+
+def in_process(name: str, *, claims_policy: bool = False) -> Distribution:
+    """Describe a pack that a program brings itself, without a distribution of its own."""
+    problem = _TAKEN_REASON if name == _TAKEN else None
+    return Distribution(
+        f"in-process-{name}", "this program", pack=(name, ""), claims_policy=claims_policy, problem=problem
+    )
 
 
 def normalise(name: str) -> str:
@@ -150,7 +160,7 @@ def _problem(packs: list[tuple[str, str]]) -> str | None:
     name = packs[0][0]
     if len(name) > _MAX_NAME or not PACK_NAME.fullmatch(name) or _DEVICE.fullmatch(name):
         return f"{name[:_MAX_NAME]!r} is no pack name (lower-case letters, digits, single dashes; at most {_MAX_NAME})"
-    return None
+    return _TAKEN_REASON if name == _TAKEN else None
 
 
 def _sections(text: str) -> dict[str, list[tuple[str, str]]]:

@@ -31,14 +31,31 @@ class Problem:
         return "  ".join(one_line(part, 400) for part in (self.where, self.key, self.text) if part)
 
 
+def aligned(problems: Sequence[Problem]) -> list[str]:
+    """Return one line for each problem, place, key and text below each other."""
+    rows = [[one_line(part, 400) for part in (problem.where, problem.key, problem.text)] for problem in problems]
+    widths = [min(max((len(row[column]) for row in rows), default=0), 60) for column in (0, 1)]
+    cells = ([f"{row[column]:<{widths[column]}}" for column in (0, 1) if widths[column]] + [row[2]] for row in rows)
+    return ["  ".join(row).rstrip() for row in cells]
+
+
 class ConfigError(PegboardError):
     """Everything that is wrong with the configuration, told at once."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        lines = "".join(f"\n  {problem}" for problem in problems)
-        super().__init__(f"{count} in the configuration{lines}\nnothing was run")
+        lines = "".join(f"\n  {line}" for line in aligned(problems))
+        advice = "nothing was run. `pegboard config schema` describes every setting."
+        super().__init__(f"{count} in the configuration{lines}\n{advice}")
+
+
+class Disposed(PegboardError):
+    """Something was registered, or asked to run, through an agent or a host that is gone (T4)."""
+
+
+class Conflict(PegboardError):
+    """A session's record moved on: another process, or another host, appended to it meanwhile."""
 
 
 class PackFailure(PegboardError):

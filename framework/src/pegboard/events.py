@@ -1,23 +1,32 @@
-"""What happened in a run, as frozen values: recorded in order, shown live, printed by `--json`."""
+"""What happened in a session, as frozen values: recorded in order, shown live, printed by `--json`.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+The events of a session are its record: runs, transcript, interactions and snapshots are folds over them (`folds.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
-from pegboard.frozen import thaw
-from pegboard.messages import Status, Usage
+from pegboard.frozen import freeze, thaw
+from pegboard.messages import EndReason, Status, ToolCall, Usage
 from pegboard.tools import Effect
 
 VERSION: Final = 1
 
-EndReason = Literal["completed", "paused", "blocked", "aborted", "interrupted", "limit", "max-tokens", "error"]
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Common head of every event. `ts` is seconds since the epoch."""
+    """Common head of every event. `run` is 0 outside a run; `ts` is seconds since the epoch.
+
+    `texts` names the fields that hold free text, which `rewriting` may change; `recorded` is false for what is only
+    shown live; `streamed` tells whether `--json` prints it.
+    """
 
     type: ClassVar[str] = ""
+    texts: ClassVar[tuple[str, ...]] = ()
+    recorded: ClassVar[bool] = True
+    streamed: ClassVar[bool] = True
 
     session: str
     run: int
@@ -28,12 +37,30 @@ class Event:
         own = {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
         return {"v": VERSION, "type": self.type, **own}
 
+    def rewriting(self, change: Callable[[str], str]) -> "Event":
+        """Return the event with `change` applied to every free text in it, however deep."""
+        return replace(self, **{name: _rewritten(getattr(self, name), change) for name in self.texts})
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStart(Event):
+    """First of every session: its directory, the definition, and the session of the parent agent if it has one."""
+
+    type: ClassVar[str] = "session_start"
+    streamed: ClassVar[bool] = False
+
+    directory: str
+    agent: str
+    parent: str | None
+    depth: int
+
 
 @dataclass(frozen=True, slots=True)
 class RunStart(Event):
-    """A run claimed its input; `tools` are the names of its snapshot, `hash` its identity."""
+    """A run claimed its input; `tools` are the names of its snapshot, `hash` its identity, `driver` the process."""
 
     type: ClassVar[str] = "run_start"
+    texts: ClassVar[tuple[str, ...]] = ("input",)
 
     agent: str
     model: str
@@ -43,6 +70,20 @@ class RunStart(Event):
     packs: tuple[str, ...]
     hash: str
     input: str
+    driver: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken(Event):
+    """What the run may see and execute, recorded when it differs from the session's last; see `Snapshot.as_json`."""
+
+    type: ClassVar[str] = "snapshot"
+    texts: ClassVar[tuple[str, ...]] = ("prompt",)
+    streamed: ClassVar[bool] = False
+
+    hash: str
+    prompt: str
+    tools: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +96,50 @@ class StepStart(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Said(Event):
+    """Input entered the transcript: a person's, a program's, or what a pack made of it."""
+
+    type: ClassVar[str] = "message"
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    streamed: ClassVar[bool] = False
+
+    step: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Text(Event):
     """A piece of the model's text, as it comes. Shown live; the record keeps the whole message."""
 
     type: ClassVar[str] = "text"
+    recorded: ClassVar[bool] = False
 
     step: int
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress(Event):
+    """A pack or a tool says what it is doing. Shown live, never recorded."""
+
+    type: ClassVar[str] = "progress"
+    recorded: ClassVar[bool] = False
+
+    pack: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replied(Event):
+    """The model's whole reply to one request."""
+
+    type: ClassVar[str] = "reply"
+    texts: ClassVar[tuple[str, ...]] = ("text", "calls")
+    streamed: ClassVar[bool] = False
+
+    step: int
+    text: str
+    calls: tuple[ToolCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +147,7 @@ class Called(Event):
     """A tool was asked for. `arguments` are frozen JSON, or None when the model's text was no JSON object."""
 
     type: ClassVar[str] = "tool_call"
+    texts: ClassVar[tuple[str, ...]] = ("arguments",)
 
     step: int
     id: str
@@ -83,6 +162,7 @@ class Returned(Event):
     """How that call ended; `pack` names who refused when it was denied. `ms` is wall time of the body."""
 
     type: ClassVar[str] = "tool_result"
+    texts: ClassVar[tuple[str, ...]] = ("summary", "content")
 
     step: int
     id: str
@@ -93,6 +173,39 @@ class Returned(Event):
     content: str
     pack: str | None
     ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Event):
+    """A question that only a person may answer came up for a call: `id` is its number within the session."""
+
+    type: ClassVar[str] = "interaction"
+    texts: ClassVar[tuple[str, ...]] = ("reason", "arguments", "touches")
+
+    id: int
+    kind: Literal["permission", "question"]
+    call: str
+    tool: str
+    pack: str
+    reason: str
+    person: bool
+    arguments: Mapping[str, Any]
+    touches: tuple[str, ...]
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Event):
+    """The answer to the interaction `id`, and which front end it came from ("" when nobody could be asked)."""
+
+    type: ClassVar[str] = "answer"
+    texts: ClassVar[tuple[str, ...]] = ("text",)
+    streamed: ClassVar[bool] = False
+
+    id: int
+    approved: bool | None
+    text: str
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +223,7 @@ class RunEnd(Event):
     """The one end of a run. `text` is the answer, or why there is none; `denied` counts refused calls."""
 
     type: ClassVar[str] = "run_end"
+    texts: ClassVar[tuple[str, ...]] = ("text",)
 
     reason: EndReason
     text: str
@@ -120,7 +234,103 @@ class RunEnd(Event):
     ms: float
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped(Event):
+    """Queued input was cancelled before a run claimed it (L19)."""
+
+    type: ClassVar[str] = "dropped"
+    texts: ClassVar[tuple[str, ...]] = ("inputs",)
+    streamed: ClassVar[bool] = False
+
+    inputs: tuple[str, ...]
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rebound(Event):
+    """The session goes on with another definition, from its next run."""
+
+    type: ClassVar[str] = "rebound"
+    streamed: ClassVar[bool] = False
+
+    agent: str
+    definition: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Event):
+    """A pack's own fact, kept with the session: `name` is the pack's, `data` frozen JSON (`Run.note`)."""
+
+    type: ClassVar[str] = "note"
+    texts: ClassVar[tuple[str, ...]] = ("data",)
+    streamed: ClassVar[bool] = False
+
+    pack: str
+    name: str
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Event):
+    """An event that a newer Pegboard wrote: kept, shown, and passed over by every fold."""
+
+    streamed: ClassVar[bool] = False
+
+    data: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        """What was read, unchanged."""
+        plain: dict[str, Any] = thaw(self.data)
+        return plain
+
+
+_TYPES: Final = {kind.type: kind for kind in Event.__subclasses__() if kind.type}
+
+
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """Read an event back from `as_json`; one of an unknown type, or with unknown fields missing, becomes Unknown.
+
+    Raises:
+        ValueError: it has no head.
+    """
+    # Each value for itself: how deep its data may be nested does not depend on where it is kept.
+    frozen = MappingProxyType({key: freeze(value) for key, value in data.items()})
+    try:
+        head = {name: frozen[name] for name in ("session", "run", "ts")}
+    except KeyError as missing:
+        raise ValueError(f"no event: it has no {missing}") from None
+    try:
+        name = frozen.get("type")
+        kind = _TYPES.get(name) if isinstance(name, str) else None
+        if kind is None or frozen.get("v", 0) > VERSION:
+            return Unknown(**head, data=frozen)
+        given = {f.name: frozen[f.name] for f in fields(kind) if f.name in frozen}
+        if "usage" in given:
+            given["usage"] = Usage(**given["usage"])
+        if kind is Replied:
+            given["calls"] = tuple(ToolCall(**call) for call in given.get("calls", ()))
+        return kind(**given)
+    except TypeError:
+        return Unknown(**head, data=frozen)
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Usage):
         return {"input_tokens": value.input_tokens, "output_tokens": value.output_tokens}
+    if isinstance(value, ToolCall):
+        return {"id": value.id, "name": value.name, "arguments": value.arguments}
+    if isinstance(value, tuple):
+        return [_plain(inner) for inner in value]
     return thaw(value)
+
+
+def _rewritten(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, tuple):
+        return tuple(_rewritten(inner, change) for inner in value)
+    if isinstance(value, Mapping):
+        return freeze({key: thaw(_rewritten(inner, change)) for key, inner in value.items()})
+    if isinstance(value, ToolCall):
+        return replace(value, arguments=change(value.arguments))
+    return value

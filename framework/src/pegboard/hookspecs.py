@@ -1,81 +1,193 @@
 """The hooks of the kernel: where a pack's code goes, what it may change, and what its failure does.
 
 Each hook has a `kind` (how answers combine) and a `failure` policy (what a raising or lying implementation does); both
-are enforced by `dispatch.py`. `agent_created`, `agent_disposed` and `observe` are sync, the rest may be either.
+are enforced by `dispatch.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the rest may be
+either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar, overload
 
 import pluggy
 
 if TYPE_CHECKING:
     from pegboard.agents import Agent
+    from pegboard.entries import Entry
     from pegboard.events import Event
     from pegboard.guarding import GuardedCall
-    from pegboard.loop import Step
-    from pegboard.models import ModelProvider
+    from pegboard.host import Host
+    from pegboard.interactions import Answer, Interaction
+    from pegboard.models import ModelProvider, ModelReply, ModelRequest, ProceedModel
+    from pegboard.outcomes import Accept, Block, Outcome, ProceedTool, ToolRun
+    from pegboard.processes import ProcessSpec
+    from pegboard.prompts import Prompt
+    from pegboard.runs import Run, Step
+    from pegboard.stores import SessionStore
     from pegboard.tools import Tool
-    from pegboard.verdicts import Enter, Reject, Verdict
+    from pegboard.verdicts import Deny, Enter, Reject, Verdict
 
 PROJECT: Final = "pegboard"
+API: Final = 1
 
 hookimpl = pluggy.HookimplMarker(PROJECT)
 _hookspec = pluggy.HookspecMarker(PROJECT)
 
-Kind = Literal["collect", "in order", "observers", "fold", "all asked"]
-FailurePolicy = Literal["pack inactive", "veto", "contained", "ends the run", "deny"]
+Kind = Literal["collect", "first", "in order", "observers", "concurrent", "fold", "around", "all asked", "race"]
+FailurePolicy = Literal[
+    "pack inactive",
+    "stops the command",
+    "veto",
+    "contained",
+    "ends the run",
+    "deny",
+    "error result",
+    "refuse",
+    "text withheld",
+]
+Order = Literal["load", "reversed", "pluggy"]
 
 _Spec = TypeVar("_Spec", bound=Callable[..., object])
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_Self = TypeVar("_Self")
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How the answers to one hook combine, what a failure does, and whether implementations must be sync."""
+    """How the answers to one hook combine, what a failure does, in which order, and whether it must be sync.
+
+    `load` order: what a pack builds on comes first, the agent's own last. `pluggy`: `tryfirst`, then the last
+    registered first, then `trylast`; the agent's own before all of them.
+    """
 
     kind: Kind
     failure: FailurePolicy
     sync: bool
+    order: Order
 
 
-def _spec(kind: Kind, failure: FailurePolicy, *, sync: bool = False) -> Callable[[_Spec], _Spec]:
+def hookspec(
+    kind: Kind, failure: FailurePolicy = "contained", *, sync: bool = False, order: Order | None = None
+) -> Callable[[_Spec], _Spec]:
+    """Mark a method as the specification of a hook, with its policy. Hand the class over with `register_hookspecs`.
+
+    The order is pluggy's for `first`, `fold` and `around`, load order for all others, unless it is given.
+    """
+    default: Order = "pluggy" if kind in ("first", "fold", "around") else "load"
+
     def mark(function: _Spec) -> _Spec:
-        function.pegboard_policy = Policy(kind, failure, sync)  # type: ignore[attr-defined]
+        function.pegboard_policy = Policy(kind, failure, sync, order or default)  # type: ignore[attr-defined]
         return _hookspec(function)
 
     return mark
 
 
-def policy_of(hook: str) -> Policy:
-    """Return the policy in the marker of the kernel's hook of that name."""
-    policy: Policy = getattr(Hooks, hook).pegboard_policy
-    return policy
+class _Implementing(Protocol[_P, _R]):
+    """Takes a method or a function with exactly the hook's arguments, and returns it."""
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[_Self, _P], _R], /) -> Callable[Concatenate[_Self, _P], _R]: ...
+    @overload
+    def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
+
+
+def implements(
+    hook: Callable[Concatenate[Any, _P], _R],
+    /,
+    *,
+    tryfirst: bool = False,
+    trylast: bool = False,
+    optional: bool = False,
+) -> _Implementing[_P, _R]:
+    """Mark a function as the implementation of a hook: the typed form of `@hookimpl`.
+
+    A type checker compares names, types and colour with the specification: `@implements(hooks.guard_tool_call)`. The
+    function may have another name than the hook. `optional`: do nothing where no active pack brings the hook.
+    """
+    return pluggy.HookimplMarker(PROJECT)(
+        specname=hook.__name__, tryfirst=tryfirst, trylast=trylast, optionalhook=optional
+    )
 
 
 class Hooks:
-    """Implement any of these in a pack, marked `@hookimpl`; leave out arguments that you don't need."""
+    """Implement any of these in a pack, marked `@implements(hooks.NAME)` or, untyped, `@hookimpl`."""
 
-    @_spec("collect", "pack inactive", sync=True)
+    # -- what a pack brings
+
+    @hookspec("collect", "pack inactive", sync=True)
+    def register_hookspecs(self) -> Iterable[type] | None:
+        """Hand over classes whose methods are marked `@hookspec(...)`: hooks of this pack for other packs.
+
+        Asked before the hooks of any pack are checked. `await host.call_hook(name, ...)` asks their implementations.
+        """
+
+    @hookspec("collect", "pack inactive", sync=True)
     def register_tools(self) -> "Iterable[Tool] | None":
         """Hand over the pack's tools, once, when the pack is loaded.
 
         Every agent of the host sees them. A name that another pack holds makes the later pack failed(conflict).
         """
 
-    @_spec("collect", "pack inactive", sync=True)
+    @hookspec("collect", "pack inactive", sync=True)
     def register_models(self) -> "Iterable[ModelProvider] | None":
         """Hand over model routes, once, when the pack is loaded."""
 
-    @_spec("in order", "veto", sync=True)
+    @hookspec("first", "stops the command")
+    def session_store(self, host: "Host") -> "SessionStore | Awaitable[SessionStore | None] | None":
+        """Return the place where sessions are kept; the first that is not None is taken.
+
+        Asked once, before something is recorded. A failure stops what was to be recorded: there is no silent fall-back
+        to memory, which is used only when no implementation returns a store.
+        """
+
+    # -- the host
+
+    @hookspec("in order", "pack inactive")
+    def host_started(self, host: "Host") -> Awaitable[None] | None:
+        """The host is up, no agent exists yet.
+
+        Start tasks with `host.start_task`, register with `host.tools.register`, `host.on_stop`: all of it belongs to
+        the pack and is undone when the host stops. Raising makes the pack inactive.
+        """
+
+    @hookspec("in order", "contained", order="reversed")
+    def host_stopping(self, host: "Host") -> Awaitable[None] | None:
+        """The host is about to stop: all agents are gone, the pack's tasks and registrations are still there."""
+
+    # -- agents
+
+    @hookspec("in order", "veto", sync=True)
     def agent_created(self, agent: "Agent") -> None:
-        """An agent is about to be published; raising vetoes it, and those already told get `agent_disposed`."""
+        """An agent is about to be published; raising vetoes it, and those already told get `agent_disposed`.
 
-    @_spec("observers", "contained", sync=True)
+        `agent.register`, `agent.tools.register` and `agent.restrict` add what only this agent sees.
+        """
+
+    @hookspec("observers", "contained", sync=True, order="reversed")
     def agent_disposed(self, agent: "Agent") -> None:
-        """An agent is gone; asked in reverse order, exactly once for each `agent_created` that was told."""
+        """An agent is gone, what was registered on it too; exactly once for each `agent_created` that was told."""
 
-    @_spec("fold", "ends the run")
+    # -- a run
+
+    @hookspec("concurrent", "contained")
+    def run_starting(self, run: "Run") -> Awaitable[None] | None:
+        """An input was claimed; connect and register here. All implementations go on at once, under one deadline.
+
+        The snapshot is made when all have ended or the deadline (20 s, 2 s in a chat) is over. What is unfinished
+        goes on as a task of the agent; what it registers then appears with the next message.
+        """
+
+    @hookspec("fold", "ends the run")
+    def assemble_prompt(self, agent: "Agent", prompt: "Prompt") -> "Prompt | Awaitable[Prompt | None] | None":
+        """Change what the model is told.
+
+        Once a run with `prompt.phase` `snapshot`: add or drop sections (`prompt.adding`), omit tools
+        (`prompt.omitting`), never add any. Before each request with phase `step`: replace the history that is sent
+        (`prompt.telling`), without the input that is new in this step; the record stays as it is.
+        """
+
+    @hookspec("fold", "ends the run")
     def agent_pre_step(self, step: "Step") -> "Enter | Reject | Awaitable[Enter | Reject | None] | None":
         """Before each model request, after the prompt is assembled.
 
@@ -83,7 +195,18 @@ class Hooks:
         to leave it. Each implementation sees what the one before it returned. Tools, prompt and model stay.
         """
 
-    @_spec("all asked", "deny")
+    @hookspec("around", "ends the run")
+    def wrap_model_call(self, request: "ModelRequest", proceed: "ProceedModel") -> "Awaitable[ModelReply]":
+        """Around one model request: retry, fall back (`replace(request, route=...)`), cache, budget, spans.
+
+        `request.usage` is what the root agent and all its descendants have used so far. `EndRun(reason, text)` ends
+        the run with that reason; anything else that is raised is an error.
+        """
+        raise NotImplementedError
+
+    # -- a tool call
+
+    @hookspec("all asked", "deny")
     def guard_tool_call(self, call: "GuardedCall") -> "Verdict | Awaitable[Verdict | None] | None":
         """Object to a tool call: `Deny(reason)` or `Ask(reason)`; None abstains, nothing grants.
 
@@ -91,6 +214,62 @@ class Hooks:
         Raising, a wrong type, or more than 5 s is a denial.
         """
 
-    @_spec("observers", "contained", sync=True)
+    @hookspec("around", "error result")
+    def wrap_tool_call(self, call: "ToolRun", proceed: "ProceedTool") -> "Awaitable[Outcome]":
+        """Around a tool's body: spans, timeouts (`call.cancel.cancel("too slow")`), a cached `Outcome.of(value)`.
+
+        A second `proceed()` is refused: a body never runs twice. What is returned is checked against the tool's output
+        contract again.
+        """
+        raise NotImplementedError
+
+    @hookspec("fold", "error result")
+    def tool_post_execute(
+        self, call: "ToolRun", result: "Outcome"
+    ) -> "Accept | Block | Awaitable[Accept | Block | None] | None":
+        """After a call, also a denied one: `Accept(content=...)` or `Accept(value=...)` changes it, not both.
+
+        `Block(feedback)` turns it into a failure whose content is the feedback.
+        """
+
+    @hookspec("fold", "refuse")
+    def prepare_process(
+        self, spec: "ProcessSpec"
+    ) -> "ProcessSpec | Deny | Awaitable[ProcessSpec | Deny | None] | None":
+        """Before every process that a pack starts: return another specification (a sandbox), or `Deny` to refuse."""
+
+    # -- the record
+
+    @hookspec("fold", "text withheld")
+    def filter_entry(self, entry: "Entry") -> "Entry | Awaitable[Entry | None] | None":
+        """Change an entry before it is recorded, and before the model or an observer sees it: `entry.rewriting(f)`.
+
+        It stays an entry of its kind. If an implementation fails, the entry's texts are withheld, and say so. Where a
+        pack filters, what was not filtered is not shown live: a model's text comes when its reply is whole, and
+        progress not at all. A system prompt is recorded filtered, and sent as `assemble_prompt` left it.
+        """
+
+    @hookspec("in order", "contained")
+    def run_stopping(self, run: "Run") -> Awaitable[None] | None:
+        """The model owes nothing more: `run.agent.steer(text)` makes it go on, otherwise the run ends."""
+
+    @hookspec("race", "contained")
+    def answer_interaction(self, interaction: "Interaction") -> "Answer | Awaitable[Answer | None] | None":
+        """Answer for a person: front ends are asked concurrently, the first answer wins, the others are cancelled.
+
+        Only packs that the user's own configuration names in `[interactions] front_ends` are asked at all.
+        """
+
+    @hookspec("observers", "contained", sync=True)
     def observe(self, event: "Event") -> None:
         """Something was recorded. Events are frozen and come in order; text deltas are not among them."""
+
+
+hooks = Hooks
+KERNEL_HOOKS: Final = frozenset(name for name in vars(Hooks) if not name.startswith("_"))
+
+
+def policy_of(hook: Callable[..., object]) -> Policy:
+    """Return the policy in the marker of a specification."""
+    policy: Policy = hook.pegboard_policy  # type: ignore[attr-defined]
+    return policy

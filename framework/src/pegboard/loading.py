@@ -1,90 +1,143 @@
-"""Importing the enabled packs and taking what they register; a pack that fails is reported and stops no other."""
+"""Loading packs: imported, checked, filled with their settings, registered; a pack that fails leaves nothing behind."""
 
 import contextlib
-import inspect
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING
 
+from pegboard.answers import Failed, attempt_items, current_pack, describe
 from pegboard.config import Config
-from pegboard.dispatch import Dispatcher, HookFailure, describe
-from pegboard.errors import PackFailure, Problem
-from pegboard.hookspecs import Hooks, policy_of
+from pegboard.dispatch import Dispatcher, Fault, HookFailure
+from pegboard.errors import PackFailure, Problem, UsageError
 from pegboard.models import ModelProvider
-from pegboard.packs import Pack, State, hold_back
+from pegboard.packs import Pack, State, hold_back, tool_owners
+from pegboard.plans import marked
 from pegboard.settings import build_settings, takes_settings
-from pegboard.snapshot import ToolRegistry, definition_hash
-from pegboard.text import did_you_mean, one_line
+from pegboard.snapshot import ToolRegistry
+from pegboard.text import one_line
 from pegboard.tools import Tool
 
-_OWN_KEYS: Final = ("enabled", "required")
-_HOOKS: Final = frozenset(name for name in vars(Hooks) if not name.startswith("_"))
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 
 class Loader:
-    """Loads packs into a dispatcher, a tool registry and a table of model providers."""
+    """Loads packs into a dispatcher, a tool registry and a table of model providers.
 
-    def __init__(self, config: Config, dispatcher: Dispatcher, tools: ToolRegistry) -> None:
+    `objects` are packs of the program itself, by name: a class or a module, or an object that is ready.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        dispatcher: Dispatcher,
+        tools: ToolRegistry,
+        objects: Mapping[str, object] | None = None,
+    ) -> None:
         self._config = config
         self._dispatcher = dispatcher
         self._tools = tools
+        self._objects = dict(objects or {})
+        self._owners: dict[str, str] = {}
+        self.instances: dict[str, object] = {}
         self.providers: dict[str, tuple[ModelProvider, str]] = {}
         self.problems: list[Problem] = []
+        self.models: dict[str, type[BaseModel]] = {}
+        self.settings: dict[str, BaseModel] = {}
+
+    def add_object(self, name: str, pack: object) -> None:
+        """Make a pack of the program known, to be loaded next."""
+        self._objects[name] = pack
 
     def load(self, packs: Sequence[Pack]) -> tuple[Pack, ...]:
-        """Load every enabled pack, in order, and return all of them with what became of each."""
-        reserved = _reserved_names(packs)
-        states: dict[str, State] = {pack.name: pack.state for pack in packs}
-        loaded: list[Pack] = []
-        for pack in packs:
-            pack = hold_back(pack, states)
-            loaded.append(self._load(pack, reserved) if pack.state == "enabled" else pack)
-            states[pack.name] = loaded[-1].state
-        return tuple(loaded)
+        """Load every enabled pack, in order, and return all of them with what became of each.
 
-    def _load(self, pack: Pack, reserved: dict[str, str]) -> Pack:
+        All are imported, and the hooks that they bring are known, before the hooks of any are checked.
+        """
+        self._owners.update(tool_owners(self._config, {pack.name for pack in packs}))
+        self._tools.reserved = {**_reserved_names(packs), **self._tools.reserved, **self._owners}
+        packs = self._each(packs, lambda pack: self.instances.update({pack.name: self._prepare(pack)}))
+        packs = self._each(packs, lambda pack: self._register(pack, self.instances[pack.name]))
+        return tuple(replace(pack, state="active") if pack.state == "enabled" else pack for pack in packs)
+
+    def _each(self, packs: Sequence[Pack], do: Callable[[Pack], object]) -> list[Pack]:
+        """Do something with each pack that is still enabled; what raises, or needs a pack that did, drops out."""
+        states: dict[str, State] = {pack.name: pack.state for pack in packs}
+        done: list[Pack] = []
+        for pack in packs:
+            held = hold_back(pack, states)
+            if held.state == "enabled":
+                held = self._try(held, do)
+            if held.state != "enabled" and pack.state == "enabled":
+                self.undo(pack.name)
+            done.append(held)
+            states[pack.name] = held.state
+        return done
+
+    def _try(self, pack: Pack, do: Callable[[Pack], object]) -> Pack:
+        token = current_pack.set(pack.name)
         try:
             with contextlib.redirect_stdout(sys.stderr):  # stdout belongs to answers and --json
-                instance = self._instantiate(pack)
-                _check_hooks(pack.name, instance)
-                self._dispatcher.register(pack.name, instance)
-                self._take_tools(pack.name, reserved)
-                self._take_models(pack.name)
+                do(pack)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # packs call sys.exit at import, too
-            self._undo(pack.name)
-            known = isinstance(error, PackFailure | HookFailure)
+            known = isinstance(error, PackFailure | HookFailure | UsageError)
             return pack.failed(one_line(str(error) if known else describe(error), 4000))
-        return replace(pack, state="active")
+        finally:
+            current_pack.reset(token)
+        return pack
+
+    def _prepare(self, pack: Pack) -> object:
+        """Import a pack, make its instance, and take in the hooks that it brings."""
+        instance = self._instantiate(pack)
+        for attribute, hook, _ in marked(instance):
+            if hook == "register_hookspecs":
+                answer = attempt_items(getattr(instance, attribute))
+                if isinstance(answer, Failed):
+                    raise HookFailure(Fault(pack.name, hook, answer.text))
+                self._dispatcher.add_hookspecs(pack.name, answer)
+        return instance
 
     def _instantiate(self, pack: Pack) -> object:
-        from importlib_metadata import EntryPoint
+        if pack.name in self._objects:
+            target = self._objects[pack.name]
+            if not isinstance(target, type | ModuleType):
+                return target
+        else:
+            from importlib_metadata import EntryPoint
 
-        target = EntryPoint(name=pack.name, value=pack.reference, group="pegboard.packs").load()
-        given = {k: v for k, v in self._config.table("packs", pack.name).items() if k not in _OWN_KEYS}
+            target = EntryPoint(name=pack.name, value=pack.reference, group="pegboard.packs").load()
         if not isinstance(target, type | ModuleType):
             raise PackFailure(f"`{pack.reference}` is a {type(target).__name__}; a pack is a class or a module")
         model = takes_settings(target) if isinstance(target, type) else None
-        settings = build_settings(self._config, pack.name, model, given, self.problems)
+        if model is not None:
+            self.models[pack.name] = model
+        settings = build_settings(self._config, pack.name, model, self.problems)
+        if settings is not None:
+            self.settings[pack.name] = settings
         if not isinstance(target, type):
             return target
         make: Callable[..., object] = target
         return make() if model is None else make(settings=settings)
 
-    def _take_tools(self, pack: str, reserved: dict[str, str]) -> None:
+    def _register(self, pack: Pack, instance: object) -> None:
+        self._dispatcher.register(pack.name, instance)
+        self._take_tools(pack.name)
+        self._take_models(pack.name)
+
+    def _take_tools(self, pack: str) -> None:
         for tool in self._dispatcher.collect("register_tools", pack):
             if not isinstance(tool, Tool):
                 raise PackFailure(f"register_tools: {type(tool).__name__} is not a Tool; mark the function @tool")
-            if (owner := reserved.get(tool.name, pack)) != pack:
-                raise PackFailure(f"conflict: tool `{tool.name}` is reserved by pack `{owner}`")
             try:
-                definition_hash(tool)  # makes the schema, which may be impossible
+                _ = tool.hash  # makes the schema, which may be impossible
             except Exception as error:
                 raise PackFailure(f"tool `{tool.name}` has no schema: {describe(error)}") from error
-            self._tools.add(tool, pack)
+            if self._owners.get(tool.name, pack) == pack:  # else the user gave the name to another pack
+                self._tools.register(self._dispatcher.host, tool, pack)
 
     def _take_models(self, pack: str) -> None:
         for provider in self._dispatcher.collect("register_models", pack):
@@ -94,10 +147,13 @@ class Loader:
                 raise PackFailure(f"conflict: model `{provider.name}` is taken by pack `{holder[1]}`")
             self.providers[provider.name] = (provider, pack)
 
-    def _undo(self, pack: str) -> None:
+    def undo(self, pack: str) -> None:
+        """Take away everything that a pack brought; harmless if there is nothing."""
+        self.instances.pop(pack, None)
         self._dispatcher.unregister(pack)
         self._tools.remove(pack)
-        self.providers = {name: entry for name, entry in self.providers.items() if entry[1] != pack}
+        for name in [name for name, entry in self.providers.items() if entry[1] == pack]:
+            del self.providers[name]
 
 
 def _reserved_names(packs: Iterable[Pack]) -> dict[str, str]:
@@ -107,49 +163,3 @@ def _reserved_names(packs: Iterable[Pack]) -> dict[str, str]:
         for name in pack.distribution.tools if pack.state != "failed" else ():
             reserved.setdefault(name, pack.name)
     return reserved
-
-
-def _check_hooks(pack: str, instance: object) -> None:
-    """Refuse what pluggy would accept in silence: misspelt hooks and wrappers; and say precisely what does not fit.
-
-    Raises:
-        PackFailure: naming the hook and the argument.
-    """
-    for name, function, options in _implementations(instance):
-        hook = options.get("specname") or name
-        if hook not in _HOOKS:
-            if options.get("optionalhook"):
-                continue
-            raise PackFailure(f"there is no hook `{hook}`{did_you_mean(hook, _HOOKS)}")
-        if options.get("wrapper") or options.get("hookwrapper"):
-            raise PackFailure(f"`{hook}` is implemented as a wrapper; Pegboard's hooks take plain functions only")
-        _check_signature(hook, function)
-
-
-def _check_signature(hook: str, function: Any) -> None:
-    known = [name for name in inspect.signature(getattr(Hooks, hook)).parameters if name != "self"]
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name not in known and parameter.default is not parameter.empty:
-            continue  # the author's own, never given
-        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            raise PackFailure(f"`{hook}`: `{name}` must be a plain argument, hooks are called by position")
-        if name not in known:
-            may = f"`{'`, `'.join(known)}`" if known else "no arguments"
-            raise PackFailure(f"`{hook}` has no argument `{name}`{did_you_mean(name, known)} (it gets {may})")
-        if parameter.default is not parameter.empty:
-            raise PackFailure(f"`{hook}`: `{name}` must have no default, it is always given")
-    policy = policy_of(hook)
-    if policy.sync and (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
-        raise PackFailure(f"`{hook}` must be a plain function, not async")
-    if policy.kind != "collect" and (inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)):
-        raise PackFailure(f"`{hook}` must return its answer, not yield it")
-
-
-def _implementations(instance: object) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    for name in dir(instance):
-        if name.startswith("__"):
-            continue
-        function = inspect.getattr_static(instance, name, None)
-        options = getattr(getattr(function, "__func__", function), "pegboard_impl", None)
-        if isinstance(options, dict):
-            yield name, getattr(instance, name), options

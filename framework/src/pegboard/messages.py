@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, overload
 
 Status = Literal["ok", "error", "denied", "aborted", "indeterminate"]
+EndReason = Literal["completed", "paused", "blocked", "aborted", "interrupted", "limit", "max-tokens", "error"]
 
 
 @dataclass(frozen=True, slots=True)

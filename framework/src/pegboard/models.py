@@ -1,10 +1,10 @@
 """The model protocol: one async stream of events from messages, tools and settings."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from pegboard.messages import Message, ToolCall, Usage
+from pegboard.messages import AssistantMessage, Message, ToolCall, Usage
 from pegboard.tools import Tool
 
 
@@ -12,12 +12,28 @@ from pegboard.tools import Tool
 class ModelRequest:
     """One request. `messages` is a view of the session's transcript and `tools` the run's snapshot, sorted by name.
 
-    Both are shared, never copied; whatever is derived from `tools` may be cached by its identity.
+    Both are shared, never copied; whatever is derived from `tools` may be cached by its identity. `usage` is what the
+    root agent and all its descendants have used before this request; a wrapper that changes `route` falls back to
+    another model.
     """
 
     prompt: str
     messages: Sequence[Message]
     tools: tuple[Tool, ...]
+    route: str = ""
+    session: str = ""
+    run: int = 0
+    step: int = 0
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """The whole answer to one request, as `wrap_model_call` sees it."""
+
+    message: AssistantMessage
+    usage: Usage = field(default_factory=Usage)
+    stop: Literal["end", "max-tokens"] = "end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +51,8 @@ class Finish:
     stop: Literal["end", "max-tokens"] = "end"
 
 
+# What `wrap_model_call` gets to go on with.
+ProceedModel = Callable[[ModelRequest], Awaitable[ModelReply]]
 ModelEvent = TextDelta | ToolCall | Finish
 
 

@@ -2,7 +2,7 @@
 
 import graphlib
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -54,10 +54,16 @@ def survey(distributions: Iterable[Distribution], config: Config) -> tuple[Pack,
         packs[name] = replace(_decide(pack, config), needs=tuple(other for other in needs if other != name))
     states = {name: pack.state for name, pack in packs.items()}
     surveyed: list[Pack] = []
-    for pack in _refuse_second_claims(_in_load_order(packs, by_distribution)):
+    for pack in _refuse_second_claims(_in_load_order(packs, by_distribution), tool_owners(config, packs)):
         surveyed.append(hold_back(pack, states))
         states[pack.name] = surveyed[-1].state
     return tuple(surveyed)
+
+
+def tool_owners(config: Config, packs: Collection[str]) -> dict[str, str]:
+    """Return the tool names that the user gave to one of the installed packs in `[tools.owner]` (rule 4)."""
+    owners = config.table("tools", "owner")
+    return {tool: pack for tool, pack in owners.items() if isinstance(pack, str) and pack in packs}
 
 
 def hold_back(pack: Pack, states: Mapping[str, State]) -> Pack:
@@ -97,7 +103,11 @@ def _named_packs(distributions: Iterable[Distribution]) -> dict[str, Pack]:
 def _decide(pack: Pack, config: Config) -> Pack:
     setting = config.get("packs", pack.name, "enabled")
     if setting is None:
-        return pack
+        default = config.get("packs", "default")
+        if default is None or default.value == "on":
+            return pack
+        reason = f"by {default.where}, where packs are off by default"
+        return replace(pack, state="disabled", reason=reason, decided_by=default.where)
     if setting.value is False:
         return replace(pack, state="disabled", reason=f"by {setting.where}", decided_by=setting.where)
     if setting.value is True:
@@ -105,11 +115,14 @@ def _decide(pack: Pack, config: Config) -> Pack:
     return replace(pack.failed("`enabled` must be true or false"), decided_by=setting.where)
 
 
-def _refuse_second_claims(packs: Iterable[Pack]) -> Iterator[Pack]:
-    """Fail a pack that claims a tool or command name which an earlier pack, or the kernel, has (rule 4)."""
+def _refuse_second_claims(packs: Iterable[Pack], tool_owners: Mapping[str, str]) -> Iterator[Pack]:
+    """Fail a pack that claims a tool or command name which an earlier pack, or the kernel, has (rule 4).
+
+    Where the user says whose a tool is, the others stay and go without it.
+    """
     owners: dict[tuple[str, str], Pack | None] = {("command", name): None for name in KERNEL_COMMANDS}
     for pack in packs:
-        names = [("tool", name) for name in pack.distribution.tools]
+        names = [("tool", name) for name in pack.distribution.tools if name not in tool_owners]
         names += [("command", name) for name in pack.distribution.commands]
         for claim in names if pack.state != "failed" else ():
             owner = owners.setdefault(claim, pack)

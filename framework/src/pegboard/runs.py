@@ -1,126 +1,162 @@
 """A run's life: from claiming an input to its one end record on every path, and the record in between."""
 
 import asyncio
+import contextvars
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
 
 from pegboard.agents import Agent
+from pegboard.answers import Failed, current_pack, describe
 from pegboard.cancel import CancelSignal
-from pegboard.dispatch import Dispatcher, HookFailure, describe
+from pegboard.dispatch import Dispatcher, HookFailure
+from pegboard.drivers import this_driver
 from pegboard.errors import PegboardError
-from pegboard.events import Called, EndReason, Event, Returned, RunEnd, RunStart
+from pegboard.events import Called, Event, Note, Progress, Returned, RunEnd, RunStart, SnapshotTaken
+from pegboard.frozen import freeze
 from pegboard.guarding import Gate
-from pegboard.messages import ToolCall, ToolResult, Usage
+from pegboard.kernel import OnAsk
+from pegboard.messages import EndReason, ToolCall, ToolResult, Usage, UserMessage
 from pegboard.pipeline import (
     INDETERMINATE,
     LIMIT,
     Announced,
-    CallRoom,
+    RecordLost,
     Settled,
     aborted_before_dispatch,
     execute,
     failed,
 )
-from pegboard.sessions import Recorder
+from pegboard.plans import Implementation
+from pegboard.prompting import assemble_snapshot
 from pegboard.snapshot import Snapshot
+from pegboard.verdicts import EndRun
+
+DROPPED: Final = "the input was dropped"
 
 
-class RunOver(Exception):
-    """Leaves the loop from wherever it is, with the reason and the text of the end record."""
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What `agent_pre_step` sees: the step about to begin and the messages that are new in it."""
 
-    def __init__(self, reason: EndReason, text: str) -> None:
-        self.reason: EndReason = reason
-        self.text = text
-        super().__init__(text)
+    agent: Agent
+    run: int
+    number: int
+    messages: tuple[UserMessage, ...]
+
+    def may_enter(self, messages: object) -> bool:
+        """Whether `Enter` may bring these messages: a tuple of UserMessages."""
+        return isinstance(messages, tuple) and all(isinstance(message, UserMessage) for message in messages)
+
+    def entering(self, messages: tuple[UserMessage, ...]) -> "Step":
+        """Return the step with other new messages."""
+        return replace(self, messages=messages)
 
 
 Drive = Callable[["Run"], Coroutine[Any, Any, str]]
 
 
 class Run:
-    """A run under way. `wait()` gives its end; `cancel()` asks it to stop, and it still ends with a record.
+    """A run, queued or under way. `wait()` gives its end; `cancel()` asks it to stop, and it still ends with a record.
 
-    `listener_error` is what a listener raised first, which stops the run; `stuck` tells that a body did not end.
+    `number` is 0 until it begins. `listener_error` is what a listener raised first, which stops the run; `stuck` tells
+    that a body did not end.
     """
 
     def __init__(
         self,
         agent: Agent,
-        dispatcher: Dispatcher,
-        recorder: Recorder,
-        snapshot: Snapshot,
-        gate: Gate,
-        allow_writes: bool,
+        drive: Drive,
+        said: str,
+        *,
+        allow_writes: bool = False,
+        on_ask: OnAsk = "deny",
+        asks_model: bool = True,
     ) -> None:
-        agent.session.runs += 1
-        self.number = agent.session.runs
         self.agent = agent
-        self.snapshot = snapshot
+        self.said = said
+        self.allow_writes = allow_writes
+        self.on_ask: OnAsk = on_ask
+        self._asks_model = asks_model
+        self.number = self.step = 0
         self.signal = CancelSignal()
+        self.snapshot: Snapshot = agent.view().snapshot
+        self.usage = Usage()
         self.listener_error: Exception | None = None
         self.stuck: str | None = None
-        self.dispatcher = dispatcher
-        self._recorder = recorder
-        self._room = CallRoom(agent, snapshot, gate, self.signal, allow_writes, self._announce)
-        self.usage = Usage()
-        self.step = self._calls = self._denied = 0
-        self._out_of_time = False
-        self._interruptible = False
-        self._task: asyncio.Task[RunEnd] | None = None
+        self.task: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
+        self._drive = drive
+        self._calls = self._denied = 0
+        self._out_of_time = self._interruptible = False
 
     # -- from outside
 
-    def start(self, drive: Drive, said: str) -> "asyncio.Task[RunEnd]":
-        """Begin, in a task of its own. `drive` is what the run does and returns the text of its end."""
-        self._task = asyncio.get_running_loop().create_task(self._live(drive, said))
-        return self._task
+    def begin(self) -> "asyncio.Future[RunEnd]":
+        """Begin, in a task of its own."""
+        session = self.agent.session
+        self.number = session.runs = session.runs + 1
+        context = contextvars.copy_context()
+        context.run(current_pack.set, "")  # what others do in it is not the doing of the pack that began it
+        begun: asyncio.Task[RunEnd] = asyncio.get_running_loop().create_task(self._live(), context=context)
+        waiters, self.task = self.task, begun
+        begun.add_done_callback(lambda task: _pass_on(task, waiters))
+        return begun
+
+    def drop(self, cause: str) -> None:
+        """Say that a queued run will never begin; whoever waits gets an end with run number 0."""
+        if self.number == 0 and not self.task.done():
+            self.signal.cancel(cause)
+            end = RunEnd(self.agent.id, 0, time.time(), "aborted", f"{DROPPED}: {cause}", Usage(), 0, 0, 0, 0.0)
+            self.task.set_result(end)
 
     async def wait(self) -> RunEnd:
         """Wait for the end. Being cancelled here cancels the run, awaits its end, and is then raised."""
-        if self._task is None:
-            raise RuntimeError("the run was not started")
         cancelled: asyncio.CancelledError | None = None
-        while not self._task.done():
+        while not (waited := self.task).done():
             try:
-                await asyncio.wait({self._task})
+                await asyncio.wait({waited})
             except asyncio.CancelledError as error:
                 cancelled = error
                 self.cancel("the caller was cancelled")
         if cancelled is not None:
             raise cancelled
-        return self._task.result()
+        return self.task.result()
 
     def cancel(self, cause: str) -> None:
-        """Ask the run to stop, for a cause; the first one counts.
+        """Ask the run to stop, for a cause; the first one counts. One that is queued is dropped.
 
         A model call is interrupted, a tool body is told and awaited.
         """
+        if self.number == 0:
+            self.agent.unqueue(self, cause)
+            return
         self.signal.cancel(cause)
-        if self._task is not None and self._interruptible and asyncio.current_task() is not self._task:
-            self._task.cancel()
+        if self._interruptible and isinstance(self.task, asyncio.Task) and asyncio.current_task() is not self.task:
+            self.task.cancel()
+
+    def progress(self, text: str, pack: str | None = None) -> None:
+        """Show a line to whoever watches, without recording it."""
+        self.show(Progress(*self.head(), pack=current_pack.get() if pack is None else pack, text=text))
+
+    async def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """Record a pack's own fact with the session: JSON data under a name of the pack's."""
+        await self.record(Note(*self.head(), pack=current_pack.get(), name=name, data=freeze(dict(data))))
 
     # -- the life of a run
 
-    async def _live(self, drive: Drive, said: str) -> RunEnd:
+    async def _live(self) -> RunEnd:
         began = time.perf_counter()
-        limit = self.agent.definition.limits.seconds
-        timer = asyncio.get_running_loop().call_later(limit, self._time_is_up)
-        model = self.agent.model
-        self.record(
-            RunStart(
-                *self.head(),
-                agent=self.agent.name,
-                model=self.agent.definition.model if model else "",
-                label=model.label if model else "no model",
-                directory=str(self.agent.session.directory),
-                tools=tuple(tool.name for tool in self.snapshot.tools),
-                packs=self.snapshot.packs,
-                hash=self.snapshot.hash,
-                input=said,
-            )
-        )
-        reason, text = await self._end_of(drive)
+        timer = asyncio.get_running_loop().call_later(self.agent.definition.limits.seconds, self._time_is_up)
+        failure: BaseException | None = None
+        try:
+            await self.prepare()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            failure = error
+        reason, text = await self._end_of(failure)
         timer.cancel()
         end = RunEnd(
             *self.head(),
@@ -132,25 +168,90 @@ class Run:
             denied=self._denied,
             ms=(time.perf_counter() - began) * 1000,
         )
-        self.record(end)
-        return end
+        try:
+            (recorded,) = await self.record(end)
+        except RecordLost as lost:
+            recorded = replace(end, reason="error", text=str(lost))
+            self.agent.kernel.recorder.show(recorded, self.agent.session.last)
+        return recorded if isinstance(recorded, RunEnd) else end
 
-    async def _end_of(self, drive: Drive) -> tuple[EndReason, str]:
+    async def prepare(self) -> Snapshot:
+        """Let the packs connect and register, then fix what the run may see and execute; returns that.
+
+        Raises:
+            HookFailure: a pack failed while the prompt was assembled.
+        """
+        await self._start_packs()
+        self.snapshot = await assemble_snapshot(self.agent, self.said)
+        return self.snapshot
+
+    async def _record_start(self) -> None:
+        agent, snapshot = self.agent, self.snapshot
+        failure = ""
+        try:
+            model = agent.model() if self._asks_model else None
+        except PegboardError as error:
+            model, failure = None, str(error)
+        start = RunStart(
+            *self.head(),
+            agent=agent.name,
+            model=agent.definition.model if model else "",
+            label=model.label if model else "no model",
+            directory=str(agent.session.directory),
+            tools=snapshot.names,
+            packs=snapshot.packs,
+            hash=snapshot.hash,
+            input=self.said,
+            driver=this_driver(),
+        )
+        events: list[Event] = [start]
+        if agent.session.snapshot_hash != snapshot.hash:
+            events.append(SnapshotTaken(*self.head(), snapshot.hash, snapshot.prompt, freeze(snapshot.as_json())))
+        await self.record(*events)
+        if failure:
+            raise EndRun("error", failure)
+
+    async def _start_packs(self) -> None:
+        """Let every pack connect and register, all at once, until the deadline; what goes on belongs to the agent."""
+        kernel = self.agent.kernel
+        started: set[asyncio.Task[Any]] = set()
+        for one in kernel.dispatcher.plan("run_starting", self.agent.scope):
+            context = contextvars.copy_context()
+            context.run(current_pack.set, one.pack)
+            task = asyncio.create_task(kernel.dispatcher.ask(one, self), context=context)
+            task.add_done_callback(partial(_report, kernel.dispatcher, one))
+            started.add(context.run(self.agent.tasks.adopt, task, "run_starting"))
+        if not started:
+            return
+        cancelled = asyncio.ensure_future(self.signal.wait())
+        try:
+            everyone = asyncio.ensure_future(asyncio.wait(started))
+            await asyncio.wait(
+                {everyone, cancelled}, timeout=kernel.starting_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            everyone.cancel()
+        finally:
+            cancelled.cancel()
+
+    async def _end_of(self, failure: BaseException | None) -> tuple[EndReason, str]:
         """Do what the run does; whatever happens becomes a reason and a text."""
         try:
+            await self._record_start()
+            if failure is not None:
+                raise failure
             self.check()
             self._interruptible = True
-            text = await drive(self)
+            text = await self._drive(self)
             self.check()
             return "completed", text
-        except RunOver as over:
+        except EndRun as over:
             return over.reason, over.text
         except asyncio.CancelledError:
             self.signal.cancel("the run was cancelled")
-            if self._task is not None:
-                self._task.uncancel()
+            if isinstance(self.task, asyncio.Task):
+                self.task.uncancel()
             return self._cancelled()
-        except (PegboardError, HookFailure) as error:
+        except (PegboardError, HookFailure, RecordLost) as error:
             return "error", str(error)
         except KeyboardInterrupt:
             raise
@@ -163,14 +264,14 @@ class Run:
         """Leave the run if it was cancelled, a body of it did not end, or its calls are used up.
 
         Raises:
-            RunOver: with the reason.
+            EndRun: with the reason.
         """
         if self.stuck is not None:
-            raise RunOver("error", self.stuck)
+            raise EndRun("error", self.stuck)
         if self.signal.cancelled:
-            raise RunOver(*self._cancelled())
+            raise EndRun(*self._cancelled())
         if self._calls > (limit := self.agent.definition.limits.tool_calls):
-            raise RunOver("limit", f"the run was stopped after {limit} tool calls")
+            raise EndRun("limit", f"the run was stopped after {limit} tool calls")
 
     def _cancelled(self) -> tuple[EndReason, str]:
         if self.listener_error is not None:
@@ -192,37 +293,65 @@ class Run:
         self._interruptible = False
         if self.stuck is not None or self.signal.cancelled:
             settled = aborted_before_dispatch(call)
-            self._announce(Announced(call))
+            await self._announce(Announced(call))
         elif self._calls > limit:
             settled = failed(call, LIMIT, f"the run's limit of {limit} tool calls is reached")
-            self._announce(Announced(call))
+            await self._announce(Announced(call))
         else:
-            settled = await execute(call, self._room)
+            settled = await execute(call, self, Gate(self), self._announce)
+        result = await self._commit(settled)
         self._interruptible = True
-        self._commit(settled)
-        if settled.result.code == INDETERMINATE:
-            self.stuck = settled.result.content
-        return settled.result
+        if result.code == INDETERMINATE:
+            self.stuck = result.content
+        return result
 
     # -- the record
 
     def head(self) -> tuple[str, int, float]:
+        """The head of an event that happens now."""
         return self.agent.session.id, self.number, time.time()
 
-    def record(self, event: Event) -> None:
-        self._heed(self._recorder.record(self.agent.session, event))
+    async def record(self, *events: Event) -> list[Event]:
+        """Append events; returns them as they were recorded.
+
+        Raises:
+            RecordLost: they were not.
+        """
+        agent, interruptible = self.agent, self._interruptible
+        self._interruptible = False
+        try:
+            recorded, raised = await agent.kernel.record(agent, *events)
+        except PegboardError as lost:
+            raise RecordLost(f"the session can't be recorded: {lost}") from lost
+        except Exception as error:  # a store that raises what it may not
+            raise RecordLost(f"the session can't be recorded: {describe(error)}") from error
+        finally:
+            self._interruptible = interruptible
+        self._heed(raised)
+        return recorded
+
+    @property
+    def filtered(self) -> bool:
+        """Whether a pack filters what is recorded: then nothing is shown that did not go through it."""
+        return bool(self.agent.kernel.dispatcher.plan("filter_entry", self.agent.scope))
 
     def show(self, event: Event) -> None:
-        self._heed(self._recorder.show(event))
+        """Tell whoever watches about something that is not recorded, unless what is recorded is filtered."""
+        if not self.filtered:
+            self._heed(self.agent.kernel.recorder.show(event, self.agent.session.last))
+
+    def show_filtered(self, event: Event) -> None:
+        """Tell whoever watches about something that the filters have seen."""
+        self._heed(self.agent.kernel.recorder.show(event, self.agent.session.last))
 
     def _heed(self, error: Exception | None) -> None:
         if error is not None and self.listener_error is None:
             self.listener_error = error
             self.cancel("what watches the run failed")
 
-    def _announce(self, announced: Announced) -> None:
+    async def _announce(self, announced: Announced) -> None:
         call, offered = announced.call, announced.offered
-        self.record(
+        await self.record(
             Called(
                 *self.head(),
                 step=self.step,
@@ -234,11 +363,10 @@ class Run:
             )
         )
 
-    def _commit(self, settled: Settled) -> None:
+    async def _commit(self, settled: Settled) -> ToolResult:
         result = settled.result
         self._denied += result.status == "denied"
-        self.agent.session.messages.append(result)
-        self.record(
+        (recorded,) = await self.record(
             Returned(
                 *self.head(),
                 step=self.step,
@@ -252,3 +380,25 @@ class Run:
                 ms=settled.ms,
             )
         )
+        assert isinstance(recorded, Returned)  # noqa: S101  # a filter keeps the kind
+        if recorded.content == result.content and recorded.summary == result.summary:
+            return result
+        return replace(result, summary=recorded.summary, content=recorded.content)
+
+
+def _report(dispatcher: Dispatcher, one: Implementation, done: "asyncio.Task[Any]") -> None:
+    """Report what an implementation of `run_starting` raised."""
+    if not done.cancelled() and isinstance(answer := done.result(), Failed):
+        dispatcher.fault(one, "run_starting", answer)
+
+
+def _pass_on(task: "asyncio.Task[RunEnd]", waiters: "asyncio.Future[RunEnd]") -> None:
+    """Wake those who began to wait before the run began."""
+    if waiters.done():
+        return
+    if task.cancelled():
+        waiters.cancel()
+    elif error := task.exception():
+        waiters.set_exception(error)
+    else:
+        waiters.set_result(task.result())

@@ -3,16 +3,22 @@
 import copy
 import inspect
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
-from pegboard.config import Config
 from pegboard.errors import PackFailure, Problem
+from pegboard.gathering import gather
+from pegboard.layers import Config, KeyPath
+from pegboard.marks import narrowing as narrowing
+from pegboard.marks import user_only as user_only
+from pegboard.shapes import OWN_KEYS
 from pegboard.text import did_you_mean
+from pegboard.variables import split_names
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
 _Model = TypeVar("_Model", bound="BaseModel")
+_LISTS: Final = ("list_type", "tuple_type", "set_type", "frozen_set_type")
 
 
 def takes_settings(pack: type) -> "type[BaseModel] | None":
@@ -38,7 +44,7 @@ def takes_settings(pack: type) -> "type[BaseModel] | None":
 
 
 def build_settings(
-    config: Config, pack: str, model: "type[BaseModel] | None", given: Mapping[str, Any], problems: list[Problem]
+    config: Config, pack: str, model: "type[BaseModel] | None", problems: list[Problem]
 ) -> "BaseModel | None":
     """Check a pack's table against its model; every mistake also goes to `problems`.
 
@@ -47,10 +53,11 @@ def build_settings(
     """
     path = ("packs", pack)
     if model is None:
+        given = [key for key in config.table(*path) if key not in OWN_KEYS]
         wrong = [config.problem((*path, key), "no such setting; this pack has none") for key in given]
         settings = None
     else:
-        settings, wrong = check_table(config, path, model, given)
+        settings, wrong = read_settings(config, path, model)
     if wrong:
         problems.extend(wrong)
         told = (f"{p.key} ({p.where}) {p.text}" if p.where else f"{p.key} {p.text}" for p in wrong)
@@ -58,8 +65,23 @@ def build_settings(
     return settings
 
 
+def read_settings(config: Config, path: KeyPath, model: type[_Model]) -> tuple[_Model | None, list[Problem]]:
+    """Fill a model from all layers, each with what it may set; returns it, or None and what is wrong with each key.
+
+    What a project may not set is noted in `config.ignored`. Additions of an untrusted project that the model refuses
+    are left out: it never stops the user's work.
+    """
+    settings, wrong = check_table(config, path, model, _own(path, gather(config, path, model)))
+    if wrong and not config.trusted and config.offered and config.offered.at(path):
+        settings, wrong_without = check_table(config, path, model, _own(path, gather(config, path, model, offer=False)))
+        if wrong_without != wrong:
+            config.notes.refuse(config.offered, path, f"not taken, with it: {wrong[0].text}")
+        wrong = wrong_without
+    return settings, wrong
+
+
 def check_table(
-    config: Config, path: tuple[str, ...], model: type[_Model], given: Mapping[str, Any]
+    config: Config, path: KeyPath, model: type[_Model], given: Mapping[str, Any]
 ) -> tuple[_Model | None, list[Problem]]:
     """Validate a table of the configuration; returns the model, or None and what is wrong with each key."""
     from pydantic import ValidationError
@@ -73,28 +95,34 @@ def check_table(
         return None, list(_problems(config, path, model, error))
 
 
+def _own(path: KeyPath, table: dict[str, Any]) -> dict[str, Any]:
+    """Return a pack's table without what is not the pack's to read."""
+    return {key: value for key, value in table.items() if path[0] != "packs" or key not in OWN_KEYS}
+
+
 def _as_text(
-    config: Config, path: tuple[str, ...], given: Mapping[str, Any], error: "ValidationError"
+    config: Config, path: KeyPath, given: Mapping[str, Any], error: "ValidationError"
 ) -> dict[str, Any] | None:
-    """Return the table with variables' own text where text is wanted: a variable that says 2024 may mean "2024"."""
+    """Return the table with variables' own text where text is wanted, and its parts where a list is.
+
+    A variable that says 2024 may mean "2024"; `read,grep` may mean two names.
+    """
     mended = copy.deepcopy(dict(given))
     changed = False
     for entry in error.errors():
         key = tuple(str(part) for part in entry["loc"])
-        setting = config.get(*path, *key) if entry["type"] == "string_type" else None
+        setting = config.get(*path, *key) if entry["type"] in ("string_type", *_LISTS) else None
         text = setting.layer.raw.get(setting.path) if setting else None
         if text is not None:
             table = mended
             for part in key[:-1]:
                 table = table[part]
-            table[key[-1]] = text
+            table[key[-1]] = text if entry["type"] == "string_type" else split_names(text)
             changed = True
     return mended if changed else None
 
 
-def _problems(
-    config: Config, path: tuple[str, ...], model: "type[BaseModel]", error: "ValidationError"
-) -> Iterator[Problem]:
+def _problems(config: Config, path: KeyPath, model: "type[BaseModel]", error: "ValidationError") -> Iterator[Problem]:
     for entry in error.errors():
         key = tuple(str(part) for part in entry["loc"])
         if entry["type"] == "extra_forbidden":

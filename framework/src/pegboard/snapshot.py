@@ -1,13 +1,14 @@
-"""Which tools there are and who brought them; what one run may see and execute, fixed and hashed."""
+"""Which tools there are, which of them an agent sees, and what one run may see and execute, fixed and hashed."""
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from pegboard.errors import PackFailure
+from pegboard.errors import UsageError
+from pegboard.scopes import Disposer, Layered, Scope
+from pegboard.text import did_you_mean
 from pegboard.tools import Exposure, Tool
 
 _SHOWN_TO_MODELS: Final[frozenset[Exposure]] = frozenset({"user-configurable", "system-model"})
@@ -15,86 +16,220 @@ _SHOWN_TO_MODELS: Final[frozenset[Exposure]] = frozenset({"user-configurable", "
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A tool with the pack that brought it."""
+    """A tool with the pack that brought it ("" is the program). `granted`: a grant does not take it away."""
 
     tool: Tool
     pack: str
+    granted: bool = False
+
+    @property
+    def source(self) -> str:
+        """Where the tool comes from, for people."""
+        return f"pack {self.pack}" if self.pack else "this program"
 
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `pegboard tools --json`."""
         tool = self.tool
         return {
             "name": tool.name,
-            "source": f"pack {self.pack}",
+            "source": self.source,
             "pack": self.pack,
             "exposure": tool.exposure,
             "effect": tool.effect,
             "concurrency": tool.concurrency,
             "description": tool.description,
             "parameters": tool.parameters,
-            "hash": definition_hash(tool),
+            "hash": tool.hash,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """A filter over inherited tools: only those in `allow` unless it is None, none of those in `deny` (T17 to T20)."""
+
+    allow: frozenset[str] | None
+    deny: frozenset[str]
+    pack: str = ""
+
+    def admits(self, name: str) -> bool:
+        """Whether a tool of that name passes."""
+        return (self.allow is None or name in self.allow) and name not in self.deny
+
+
+class ToolView:
+    """The tools that one agent has now (rule 1). Immutable; what is derived from it may be cached by its identity."""
+
+    def __init__(self, tools: Mapping[str, Offered], inherited: Collection[str] = ()) -> None:
+        self._tools = {name: tools[name] for name in sorted(tools)}
+        self.inherited = inherited
+
+    def get(self, name: str) -> Offered | None:
+        """Return the tool of that name, or None."""
+        return self._tools.get(name)
+
+    @property
+    def offered(self) -> tuple[Offered, ...]:
+        """Every tool with its pack, by name."""
+        return tuple(self._tools.values())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all tools, sorted."""
+        return tuple(self._tools)
+
+    def granting(self, names: Collection[str]) -> "ToolView":
+        """Return the view that is left of this one under a grant."""
+        kept = {name: entry for name, entry in self._tools.items() if entry.granted or name in names}
+        return ToolView(kept, self.inherited)
+
+    @cached_property
+    def snapshot(self) -> "Snapshot":
+        """Everything of it that a model may be offered, without a prompt."""
+        shown = [entry for entry in self._tools.values() if entry.tool.exposure in _SHOWN_TO_MODELS]
+        return Snapshot(tuple(shown))
 
 
 class Snapshot:
     """What one run may see and execute (rule 3). Immutable; what is derived from it may be cached by its identity."""
 
-    def __init__(self, offered: Mapping[str, Offered]) -> None:
-        self._offered = {name: offered[name] for name in sorted(offered)}
-        self.tools: tuple[Tool, ...] = tuple(entry.tool for entry in self._offered.values())
+    def __init__(self, offered: tuple[Offered, ...], prompt: str = "", base: "Snapshot | None" = None) -> None:
+        self.offered = offered
+        self.prompt = prompt
+        self.base = base
+        same = base is not None and base.offered is offered
+        self.tools: tuple[Tool, ...] = base.tools if base and same else tuple(entry.tool for entry in offered)
+        self._by_name: dict[str, Offered] = (
+            base._by_name if base and same else {entry.tool.name: entry for entry in offered}
+        )
+
+    def with_prompt(self, prompt: str, names: Sequence[str]) -> "Snapshot":
+        """Return the snapshot with a prompt, and without the tools that are not among `names`."""
+        if len(names) == len(self.tools):
+            return Snapshot(self.offered, prompt, self)
+        kept = frozenset(names)
+        return Snapshot(tuple(entry for entry in self.offered if entry.tool.name in kept), prompt, self)
 
     def get(self, name: str) -> Offered | None:
         """Return the tool of that name, or None: what is not in the snapshot can't be run."""
-        return self._offered.get(name)
+        return self._by_name.get(name)
 
     @property
-    def offered(self) -> tuple[Offered, ...]:
-        """Every tool with its pack, by name."""
-        return tuple(self._offered.values())
+    def names(self) -> tuple[str, ...]:
+        """The names of the tools, sorted."""
+        return tuple(self._by_name)
 
     @cached_property
     def packs(self) -> tuple[str, ...]:
         """The packs that brought at least one tool, by name."""
-        return tuple(sorted({entry.pack for entry in self._offered.values()}))
+        return tuple(sorted({entry.pack for entry in self.offered if entry.pack}))
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 over the definitions in order, as hex."""
-        return hashlib.sha256("".join(definition_hash(tool) for tool in self.tools).encode()).hexdigest()
+        """SHA-256, in hex, over the prompt and the definitions in order."""
+        if self.base is not None and self.base.offered is self.offered:
+            tools = self.base.hash
+        else:
+            tools = hashlib.sha256("".join(tool.hash for tool in self.tools).encode()).hexdigest()
+        if not self.prompt:
+            return tools
+        return hashlib.sha256(tools.encode() + self.prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """What is recorded of the tools: name, source, effect and definition hash of each."""
+        return [
+            {"name": entry.tool.name, "pack": entry.pack, "effect": entry.tool.effect, "hash": entry.tool.hash}
+            for entry in self.offered
+        ]
+
+
+def _owner(entry: Offered) -> str:
+    return f"pack `{entry.pack}`" if entry.pack else "this program"
 
 
 class ToolRegistry:
-    """The tools of all active packs. The snapshot made from them is shared until a registration changes."""
+    """All tools and restrictions, by scope; one resolver for schemas, look-up and execution (T12).
 
-    def __init__(self) -> None:
-        self._tools: dict[str, Offered] = {}
-        self._snapshot: Snapshot | None = None
+    `off` are the names that the configuration switches off, `reserved` names with the pack that they belong to.
+    """
 
-    def add(self, tool: Tool, pack: str) -> None:
-        """Add a pack's tool.
+    def __init__(self, off: Collection[str] = (), reserved: Mapping[str, str] | None = None) -> None:
+        self._off = off
+        self.reserved: Mapping[str, str] = reserved or {}
+        self._layers: Layered[Offered | Restriction, ToolView] = Layered(self._resolve)
+        self.on_change = self._layers.on_change
+
+    def register(self, scope: Scope, tool: Tool, pack: str, *, granted: bool = False) -> Disposer:
+        """Add a tool to a scope's layer; returns its idempotent disposer (T7).
 
         Raises:
-            PackFailure: another tool has the name (rule 4).
+            TypeError: it is no Tool.
+            UsageError: the layer has a tool of that name, or the name is reserved by another pack (rule 4).
+            Disposed: the scope is gone.
         """
-        if holder := self._tools.get(tool.name):
-            raise PackFailure(f"conflict: tool `{tool.name}` is taken by pack `{holder.pack}`")
-        self._tools[tool.name] = Offered(tool, pack)
-        self._snapshot = None
+        if not isinstance(tool, Tool):
+            raise TypeError(f"{type(tool).__name__} is not a Tool; mark the function @tool")
+        scope.check()
+        if (owner := self.reserved.get(tool.name, pack)) != pack:
+            raise UsageError(f"conflict: tool `{tool.name}` is reserved by pack `{owner}`")
+        for entry in self._layers.own(scope):
+            if isinstance(entry, Offered) and entry.tool.name == tool.name:
+                instead = "" if scope.parent else "; to replace it for one agent, use agent.tools.register"
+                raise UsageError(f"conflict: tool `{tool.name}` is taken by {_owner(entry)}{instead}")
+        return self._layers.add(scope, Offered(tool, pack, granted))
+
+    def restrict(
+        self, scope: Scope, allow: Iterable[str] | None, deny: Iterable[str] | None, pack: str = ""
+    ) -> Disposer:
+        """Hide inherited tools from a scope and those below it; returns its idempotent disposer (T17 to T21).
+
+        Raises:
+            UsageError: it is the host's scope, both are missing, or a name is not one of the inherited tools.
+            Disposed: the scope is gone.
+        """
+        if scope.parent is None:
+            raise UsageError("only an agent can be restricted; to switch a tool off for all, use [tools] off")
+        if allow is None and deny is None:
+            raise UsageError("a restriction needs `allow` or `deny`; with neither it would do nothing")
+        allowed, denied = (None if allow is None else frozenset(allow)), frozenset(deny or ())
+        inherited = self._layers.view(scope).inherited
+        own = {entry.tool.name for entry in self._layers.own(scope) if isinstance(entry, Offered)}
+        for name in sorted((allowed or frozenset()) | denied):
+            if name in own and name not in inherited:
+                raise UsageError(f"tool `{name}` is the agent's own; a restriction filters inherited tools only")
+            if name not in inherited:
+                known = ", ".join(sorted(inherited)) or "(none)"
+                raise UsageError(f"there is no inherited tool `{name}`{did_you_mean(name, inherited)}; known: {known}")
+        return self._layers.add(scope, Restriction(allowed, denied, pack))
+
+    def impose(self, scope: Scope, restriction: Restriction) -> Disposer:
+        """Add a parent's restriction to a child's scope, whatever names it has (rule 11)."""
+        return self._layers.add(scope, restriction)
+
+    def restrictions(self, scope: Scope) -> tuple[Restriction, ...]:
+        """Return what restricts exactly this scope."""
+        return tuple(entry for entry in self._layers.own(scope) if isinstance(entry, Restriction))
 
     def remove(self, pack: str) -> None:
-        """Take away everything that a pack brought."""
-        self._tools = {name: entry for name, entry in self._tools.items() if entry.pack != pack}
-        self._snapshot = None
+        """Take away everything that a pack brought, on every scope."""
+        self._layers.discard(lambda entry: entry.pack == pack)
 
-    def snapshot(self) -> Snapshot:
-        """Return the tools that a model may be offered."""
-        if self._snapshot is None:
-            shown = {name: entry for name, entry in self._tools.items() if entry.tool.exposure in _SHOWN_TO_MODELS}
-            self._snapshot = Snapshot(shown)
-        return self._snapshot
+    def view(self, scope: Scope) -> ToolView:
+        """Return the tools that a scope has, before any grant."""
+        return self._layers.view(scope)
 
+    def _resolve(self, layers: Sequence[Sequence[Offered | Restriction]], own: bool) -> ToolView:
+        inherited: dict[str, Offered] = {}
+        for layer in layers[:-1] if own else layers:
+            inherited.update((entry.tool.name, entry) for entry in layer if isinstance(entry, Offered))
+        filters = [entry for layer in layers for entry in layer if isinstance(entry, Restriction)]
+        visible = {name: entry for name, entry in inherited.items() if all(f.admits(name) for f in filters)}
+        if own:
+            visible.update((entry.tool.name, entry) for entry in layers[-1] if isinstance(entry, Offered))
+        if own and len(layers) == 1:
+            inherited = dict(visible)  # the host's view, which scopes without a layer share: all of it is inherited
+        if self._off:
+            visible = {name: entry for name, entry in visible.items() if not self._is_off(entry)}
+        return ToolView(visible, frozenset(inherited))
 
-def definition_hash(tool: Tool) -> str:
-    """Return the SHA-256 of what a model and policy are told about a tool: name, description, parameters, effect."""
-    told = [tool.name, tool.description, tool.parameters, tool.effect]
-    return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode()).hexdigest()
+    def _is_off(self, entry: Offered) -> bool:
+        return entry.tool.exposure == "user-configurable" and entry.tool.name in self._off

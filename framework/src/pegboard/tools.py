@@ -1,12 +1,19 @@
 """What a tool is: a name, a schema, a body, and everything policy needs to know before the body runs."""
 
+import hashlib
+import json
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from pegboard.cancel import CancelSignal
+
+if TYPE_CHECKING:
+    from pegboard.processes import Process, ProcessSpec
+    from pegboard.streams import Completed
 
 Effect = Literal["read", "write"]
 Concurrency = Literal["parallel", "exclusive"]
@@ -38,13 +45,56 @@ class Touch:
         return cls("url", value)
 
 
+def _run_alone(work: Coroutine[Any, Any, Any]) -> Any:
+    import asyncio  # packs are listed without it
+
+    return asyncio.run(work)
+
+
+class RunProcess(Protocol):
+    """How a body runs a process to its end."""
+
+    def __call__(self, spec: "ProcessSpec", *, cap: int = 30_000) -> "Coroutine[Any, Any, Completed]":
+        """Return the exit code and the output; of more than `cap` bytes the middle is left out.
+
+        A cancelled call ends the process with all it started.
+
+        Raises:
+            ProcessRefused: a pack refuses it.
+            PegboardError: it can't be started.
+        """
+
+
+async def _nobody_runs(spec: "ProcessSpec", *, cap: int = 0) -> "Completed":
+    raise RuntimeError("this context has no host, so it starts no process")
+
+
+async def _nobody_notes(_name: str, _data: Mapping[str, Any]) -> None:
+    raise RuntimeError("this context has no host, so nothing is recorded")
+
+
+async def _nobody_spawns(_spec: "ProcessSpec") -> "Process":
+    raise RuntimeError("this context has no host, so it starts no process")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a body may ask of its surroundings, by taking a parameter named `ctx`."""
+    """What a body may ask of its surroundings, by taking a parameter named `ctx`.
+
+    `spawn` starts a process through the host, under `prepare_process`; `run` starts one and reads it to its end.
+    `progress` shows a line while the body runs; `note` records a fact of the pack's with the session. A sync body, in
+    its worker thread, waits for what is async with `wait(ctx.run(...))`.
+    """
 
     directory: Path
     session: str
     cancel: CancelSignal
+    spawn: "Callable[[ProcessSpec], Coroutine[Any, Any, Process]]" = _nobody_spawns
+    progress: Callable[[str], object] = str
+    wait: Callable[[Coroutine[Any, Any, Any]], Any] = _run_alone
+    note: "Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, None]]" = _nobody_notes
+
+    run: "RunProcess" = _nobody_runs
 
 
 class Arguments(Protocol):
@@ -123,3 +173,9 @@ class Tool:
     def parameters(self) -> Mapping[str, Any]:
         """JSON Schema of the parameters; made once, on first use."""
         return self.arguments.schema
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256, in hex, of what a model and policy are told: name, description, parameters, effect."""
+        told = [self.name, self.description, self.parameters, self.effect]
+        return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -1,8 +1,22 @@
 """What hook implementations may decide: refuse or ask about a call, reject or enter a step."""
 
 from dataclasses import dataclass
+from typing import get_args
 
-from pegboard.messages import UserMessage
+from pegboard.messages import EndReason, UserMessage
+
+
+class EndRun(Exception):
+    """Raised in `wrap_model_call` to end the run with this reason and text: a budget is used up, say (`limit`)."""
+
+    def __init__(self, reason: EndReason, text: str) -> None:
+        if reason not in get_args(EndReason) or not isinstance(text, str):
+            raise TypeError(
+                f"EndRun takes one of {', '.join(get_args(EndReason))} and a text, not {reason!r}, {text!r:.80}"
+            )
+        self.reason: EndReason = reason
+        self.text = text
+        super().__init__(text)
 
 
 @dataclass(frozen=True, slots=True)

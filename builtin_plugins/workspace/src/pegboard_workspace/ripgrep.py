@@ -5,14 +5,15 @@ byte order marks or bytes that are no UTF-8, and where case is ignored, with any
 """
 
 import os
-import subprocess
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from pegboard import CancelSignal
+from pegboard import Process, ProcessSpec, ToolContext
+
+if TYPE_CHECKING:
+    import asyncio
 
 # Everything that ripgrep would decide by itself is switched off; one thread keeps its output in the order of the files.
 _PLAIN: Final = ("--no-config", "--no-ignore", "--hidden", "--text", "--no-messages", "--encoding=none", "--threads=1")
@@ -20,6 +21,7 @@ _LISTING: Final = ("--no-heading", "--color=never", "--with-filename", "--line-n
 _ORDINARY_LINE: Final = r"[^\r\x{feff}]*"
 _ASCII_LINE: Final = r"[\x00-\x0c\x0e-\x7f]*"
 _BATCH_BYTES: Final = 100_000
+_CHUNK_BYTES: Final = 65_536
 
 
 class RipgrepFailed(Exception):
@@ -35,16 +37,16 @@ class Row(NamedTuple):
 
 
 class Ripgrep:
-    """One search in one folder: a program, a pattern, and the signal and the seconds that end it."""
+    """One search in one folder, from a worker thread: a program, a pattern, the call's context, its seconds."""
 
     def __init__(
-        self, program: str, root: Path, pattern: str, ignore_case: bool, signal: CancelSignal, seconds: float
+        self, program: str, root: Path, pattern: str, ignore_case: bool, ctx: ToolContext, seconds: float
     ) -> None:
         self._program = program
         self._root = root
         self._flags = [*(["--ignore-case"] if ignore_case else []), "-e", pattern]
         self._folds = ignore_case or pattern.startswith("(?i") or "(?i:" in pattern
-        self._signal = signal
+        self._ctx = ctx
         self._seconds = seconds
 
     def takes_pattern(self) -> bool:
@@ -82,49 +84,47 @@ class Ripgrep:
         Raises:
             RipgrepFailed: it ended otherwise than by itself and well.
         """
-        if self._signal.cancelled:
+        if self._ctx.cancel.cancelled:
             return
-        process = subprocess.Popen(  # noqa: S603
-            [self._program, *_PLAIN, *arguments],
-            cwd=self._root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        timer = threading.Timer(self._seconds, _kill, [process])
-        timer.start()
-        unlink = self._signal.on_cancel(lambda: _kill(process))
+        spec = ProcessSpec((self._program, *_PLAIN, *arguments), self._root, grace=0)
+        process, watch = self._ctx.wait(self._begin(spec))
         try:
-            yield from _pieces(process, end)
-            code = process.wait()
+            yield from self._pieces(process, end)
+            code = self._ctx.wait(process.wait())
         finally:
-            unlink()
-            timer.cancel()
-            _kill(process)
-            process.wait()
-            if process.stdout:
-                process.stdout.close()
-        if code not in good and not self._signal.cancelled:
+            self._ctx.wait(_finish(process, watch))
+        if code not in good and not self._ctx.cancel.cancelled:
             raise RipgrepFailed
 
+    async def _begin(self, spec: ProcessSpec) -> "tuple[Process, asyncio.Task[None]]":
+        import asyncio  # not before a search: packs are listed without it
 
-def _pieces(process: "subprocess.Popen[bytes]", end: bytes) -> Iterator[bytes]:
-    rest = b""
-    while process.stdout and (chunk := process.stdout.read(65536)):
-        *pieces, rest = (rest + chunk).split(end)
-        yield from pieces
-    if rest:
-        yield rest
+        process = await self._ctx.spawn(spec)
+        return process, asyncio.create_task(self._watch(process))
+
+    async def _watch(self, process: Process) -> None:
+        """End the process with the signal, and after the seconds."""
+        import asyncio
+
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._ctx.cancel.wait(), self._seconds)
+        await process.end()
+
+    def _pieces(self, process: Process, end: bytes) -> Iterator[bytes]:
+        rest = b""
+        while process.stdout and (chunk := self._ctx.wait(process.stdout.read(_CHUNK_BYTES))):
+            *pieces, rest = (rest + chunk).split(end)
+            yield from pieces
+        if rest:
+            yield rest
 
 
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        with suppress(ProcessLookupError, PermissionError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, 9)
-            else:
-                process.kill()
+async def _finish(process: Process, watch: "asyncio.Task[None]") -> None:
+    import asyncio
+
+    watch.cancel()
+    await asyncio.wait({watch})
+    await process.end()
 
 
 def _batches(names: Sequence[str]) -> Iterator[list[str]]:

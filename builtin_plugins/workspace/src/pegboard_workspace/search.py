@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pegboard import CancelSignal, ToolContext, ToolError, Touch, tool
+from pegboard import CancelSignal, ToolContext, ToolError, Touch, find_program, tool
 from typing_extensions import TypedDict
 
 from pegboard_workspace.patterns import check
 from pegboard_workspace.places import MAX_FILE_BYTES, Place, locate_existing, open_beneath, read_bytes, show
-from pegboard_workspace.programs import find_program
 from pegboard_workspace.ripgrep import Ripgrep, RipgrepFailed
 from pegboard_workspace.text import BINARY_PROBE, decode, lines_of, looks_binary
 from pegboard_workspace.walk import files, matcher
@@ -100,7 +99,7 @@ def grep(
         wanted = matcher(glob, place)
         names = [name for name in names if wanted(name)]
     small = [name for name in names if _size(place, name) <= MAX_FILE_BYTES]
-    found = search(place, small, pattern, ignore_case, ctx.cancel, limit)
+    found = search(place, small, pattern, ignore_case, ctx, limit)
     matches = [Match(path=show(hit.path), line=hit.line, text=_cut(hit.text)) for hit in found.hits]
     return Matches(matches=matches, total=found.total, files=found.files, skipped_large=len(names) - len(small))
 
@@ -123,22 +122,22 @@ class Found:
 
 
 def search(
-    place: Place, names: Sequence[str], pattern: str, ignore_case: bool, signal: CancelSignal, limit: int = MAX_MATCHES
+    place: Place, names: Sequence[str], pattern: str, ignore_case: bool, ctx: ToolContext, limit: int = MAX_MATCHES
 ) -> Found:
     """Search the named files, which are sorted; both ways of doing it find the same."""
     program = find_program("rg", place.root)
     # Beyond ASCII the two fold case differently.
     plain = pattern.isascii() and "\\x" not in pattern and "\\u" not in pattern
     if program and (plain or not (ignore_case or "(?i" in pattern)):
-        ripgrep = Ripgrep(program, place.root, pattern, ignore_case, signal, SECONDS)
+        ripgrep = Ripgrep(program, place.root, pattern, ignore_case, ctx, SECONDS)
         began = time.monotonic()
         try:
             if ripgrep.takes_pattern():
-                return _collect(_with_ripgrep(ripgrep, place, names, pattern, ignore_case, signal), limit)
+                return _collect(_with_ripgrep(ripgrep, place, names, pattern, ignore_case, ctx.cancel), limit)
         except RipgrepFailed:
             if time.monotonic() - began >= SECONDS:
                 raise _too_slow() from None
-    return _collect(_in_python(place, names, pattern, ignore_case, signal), limit)
+    return _collect(_in_python(place, names, pattern, ignore_case, ctx.cancel), limit)
 
 
 def _collect(hits: Iterable[Hit], limit: int) -> Found:

@@ -39,12 +39,7 @@ def call(options: Options, tool: str, arguments: tuple[str, ...], name: str, all
     denied, 130 if it was cancelled.
     """
     host = open_host(options)
-    offered = host.snapshot().get(tool)
-    if offered is None:
-        known = [entry.name for entry in host.snapshot().tools]
-        raise UsageError(f"there is no tool `{tool}`{did_you_mean(tool, known)} (`pegboard tools` lists them)")
-    text = read_arguments(arguments, offered.tool.parameters)
-    end, result = to_the_end(_call(host, ToolCall("call-1", tool, text), name, allow_writes, as_json))
+    end, result = to_the_end(_call(host, tool, arguments, name, allow_writes, as_json))
     report_faults(host)
     if not as_json and result is not None:
         click.echo(printable(result.content), err=result.status != "ok")
@@ -52,10 +47,15 @@ def call(options: Options, tool: str, arguments: tuple[str, ...], name: str, all
 
 
 async def _call(
-    host: Host, asked: ToolCall, name: str, allow_writes: bool, as_json: bool
+    host: Host, tool: str, arguments: tuple[str, ...], name: str, allow_writes: bool, as_json: bool
 ) -> tuple[RunEnd, ToolResult | None]:
     async with host:
         agent = await host.create_agent(name, session=new_session())
+        offered = (await host.preview(agent)).get(tool)
+        if offered is None:
+            near = did_you_mean(tool, agent.view().names)
+            raise UsageError(f"there is no tool `{tool}`{near} (`pegboard tools` lists them)")
+        asked = ToolCall("call-1", tool, read_arguments(arguments, offered.tool.parameters))
         if as_json:
             host.listen(JsonLines())
         run, results = host.submit_call(agent, asked, allow_writes=allow_writes)

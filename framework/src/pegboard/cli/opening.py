@@ -1,4 +1,4 @@
-"""Opening a host for a command: options applied, packs that failed mentioned once, on stderr."""
+"""Opening a host for a command: options applied; what was left out is mentioned once, on stderr."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.installed import installed
-from pegboard.cli.packs import check_disabled_names, stdout_kept
+from pegboard.cli.project_notes import notes
+from pegboard.cli.reading import check_disabled_names, stdout_kept, working_directory
 from pegboard.errors import PegboardError, UsageError
 from pegboard.host import Host
 from pegboard.sessions import Session
@@ -14,14 +15,18 @@ from pegboard.text import count, printable
 
 
 def open_host(options: Options) -> Host:
-    """Load the packs and say in one line on stderr which of them are not there although they should be.
+    """Load the packs and say on stderr which of them are not there although they should be.
+
+    What the current directory's project sets without effect is said there, too.
 
     Raises:
         PegboardError: bad configuration, a required pack is missing, or with --strict any pack is.
     """
     check_disabled_names(options)
     with stdout_kept():
-        host = Host.open(disable=options.disable, distributions=installed())
+        host = Host.open(disable=options.disable, distributions=installed(), directory=working_directory())
+    for line in notes(host.config, host.places):
+        click.echo(line, err=True)
     missing = [pack for pack in host.packs if pack.state in ("failed", "waiting")]
     if missing:
         told = "; ".join(f"{pack.name} {pack.state}: {pack.reason}" for pack in missing)

@@ -1,19 +1,16 @@
 """`pegboard packs`: what is installed, what became of it, and who decided; listing imports nothing."""
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import click
 
 from pegboard.cli.group import Options
-from pegboard.cli.installed import installed
-from pegboard.config import Config, load_config
+from pegboard.cli.reading import find_pack, load_packs, read_packs, refuse_inside, stdout_kept
 from pegboard.discovery import Distribution
-from pegboard.errors import ConfigError, PegboardError, UsageError
-from pegboard.packs import Pack, survey
-from pegboard.text import count, did_you_mean, one_line, printable
+from pegboard.errors import ConfigError, PegboardError
+from pegboard.packs import Pack
+from pegboard.places import Places
+from pegboard.text import count, one_line, printable
 
 _COLOURS = {"active": "green", "failed": "red", "waiting": "yellow", "disabled": "bright_black"}
 
@@ -73,7 +70,7 @@ def list_packs(ctx: click.Context, load: bool, effective: bool, as_json: bool) -
 @click.pass_obj
 def info(options: Options, name: str, as_json: bool) -> None:
     """Show what one pack declares; imports nothing."""
-    pack = _find(read_packs(options)[1], name)
+    pack = find_pack(read_packs(options)[1], name)
     distribution = pack.distribution
     facts = {
         **pack.as_json(),
@@ -103,9 +100,9 @@ def doctor(options: Options, name: str | None) -> int:
     """
     config, found = read_packs(options)
     if name:
-        _find(found, name)
+        find_pack(found, name)
     found = load_packs(config, found)
-    chosen = [_find(found, name)] if name else list(found)
+    chosen = [find_pack(found, name)] if name else list(found)
     for problem in config.problems:
         click.echo(f"config    {printable(str(problem))}")
     for pack in chosen:
@@ -115,40 +112,43 @@ def doctor(options: Options, name: str | None) -> int:
     return 1 if bad or config.problems else 0
 
 
-def check_disabled_names(options: Options) -> list[str]:
-    """Return the names of the installed packs; refuse a `--disable` of one that is not installed.
-
-    Raises:
-        UsageError: naming the nearest installed pack.
-    """
-    names = [distribution.pack[0] for distribution in installed() if distribution.pack]
-    for name in options.disable:
-        if name not in names:
-            raise UsageError(f"--disable {name}: no pack of that name is installed{did_you_mean(name, names)}")
-    return names
+@packs.command(epilog="Example: pegboard packs enable codegraph")
+@click.argument("name")
+@click.pass_obj
+def enable(options: Options, name: str) -> None:
+    """Switch a pack on, for you on this machine; your own file is not touched."""
+    _switch(options, name, True)
 
 
-def read_packs(options: Options) -> tuple[Config, tuple[Pack, ...]]:
-    """Return the configuration and every installed pack, from static metadata alone.
-
-    Raises:
-        UsageError: `--disable` names a pack that is not installed.
-    """
-    config = load_config(check_disabled_names(options), options.disable, os.environ)
-    return config, survey(installed(), config)
+@packs.command(epilog="Example: pegboard packs disable codegraph")
+@click.argument("name")
+@click.pass_obj
+def disable(options: Options, name: str) -> None:
+    """Switch a pack off, for you on this machine: it is not imported, its tools are gone."""
+    _switch(options, name, False)
 
 
-def load_packs(config: Config, found: Iterable[Pack]) -> tuple[Pack, ...]:
-    """Import the enabled packs and return all with what became of each; none if the configuration can't be read."""
-    if config.unreadable:
-        return tuple(found)
-    from pegboard.dispatch import Dispatcher
-    from pegboard.loading import Loader
-    from pegboard.snapshot import ToolRegistry
+def _switch(options: Options, name: str, on: bool) -> None:
+    from pegboard.state import State
 
-    faults: list[object] = []
-    with stdout_kept():
-        return Loader(config, Dispatcher(faults.append), ToolRegistry()).load(tuple(found))
+    refuse_inside(f"pegboard packs {'enable' if on else 'disable'}")
+    config, found = read_packs(options)
+    find_pack(found, name)
+    required = config.get("packs", name, "required")
+    if not on and required and required.value is True:
+        raise PegboardError(f"pack `{name}` is required by {required.where}; remove that line first")
+    State(Places.default()).set(("packs", name, "enabled"), on)
+
+    config, found = read_packs(options)
+    pack = find_pack(found, name)
+    decided = config.get("packs", name, "enabled")
+    reason = f" ({one_line(pack.reason)})" if pack.state in ("failed", "waiting") else ""
+    if decided and decided.value is not on:
+        click.echo(f"remembered, but {printable(decided.where)} is stronger: {name} is {pack.state}{reason}")
+    else:
+        click.echo(f"{name} is {pack.state}{reason}")
+    if pack.state == "disabled" and pack.distribution.claims_policy:
+        click.echo(f"{name} decided about policy; without it a tool that writes runs only with --allow-writes")
 
 
 def load_pack_command(name: str, owner: Distribution, options: Options) -> click.Command:
@@ -160,7 +160,8 @@ def load_pack_command(name: str, owner: Distribution, options: Options) -> click
     config, found = read_packs(options)
     pack = next(pack for pack in found if pack.distribution is not None and pack.distribution.name == owner.name)
     if pack.state != "enabled":
-        raise PegboardError(f"`{name}` is a command of pack `{pack.name}`, which is {pack.state}: {pack.reason}")
+        mend = f" · {hint}" if pack.state == "disabled" and (hint := _enabling(pack)) else ""
+        raise PegboardError(f"`{name}` is a command of pack `{pack.name}`, which is {pack.state}: {pack.reason}{mend}")
     if config.problems:
         raise ConfigError(config.problems)
     from importlib_metadata import EntryPoint
@@ -175,20 +176,6 @@ def load_pack_command(name: str, owner: Distribution, options: Options) -> click
     if not isinstance(command, click.Command):
         raise PegboardError(f"command `{name}` of pack `{pack.name}` is {type(command).__name__}, not a click command")
     return command
-
-
-@contextlib.contextmanager
-def stdout_kept() -> Iterator[None]:
-    """Let whatever is printed meanwhile, by Python, C or a child process, go to stderr: stdout belongs to answers."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
 
 
 def _print_json(value: object) -> None:
@@ -224,10 +211,17 @@ def _explain(pack: Pack) -> None:
         click.echo(f"          mend  {_remedy(pack)}")
 
 
+def _enabling(pack: Pack) -> str:
+    """Return the command that switches a disabled pack on, or nothing if what switched it off is stronger."""
+    places = Places.default()
+    file = pack.decided_by.rpartition(":")[0]
+    return f"pegboard packs enable {pack.name}" if file in (str(places.config_file), str(places.state_file)) else ""
+
+
 def _remedy(pack: Pack) -> str:
     match pack.state:
         case "disabled":
-            return f"remove that setting ({pack.decided_by}) to have it again"
+            return f"{hint}, or remove that setting" if (hint := _enabling(pack)) else f"remove {pack.decided_by}"
         case "waiting":
             return "bring back the pack it needs, or switch this one off too"
         case _ if "bad settings" in pack.reason:
@@ -236,10 +230,3 @@ def _remedy(pack: Pack) -> str:
             return one_line(
                 f"repair or upgrade {pack.distribution.name}, or set packs.{pack.name}.enabled = false", 300
             )
-
-
-def _find(found: Iterable[Pack], name: str) -> Pack:
-    known = {pack.name: pack for pack in found}
-    if name not in known:
-        raise UsageError(f"no pack `{name}` is installed{did_you_mean(name, known)}")
-    return known[name]

@@ -60,7 +60,8 @@ async def _run(host: Host, text: str, route: str | None, name: str, allow_writes
         except ModelError as error:
             raise UsageError(str(error)) from error
         session = new_session()
-        agent = await host.create_agent(name, session=session, definition=definition, model=model)
+        await host.store()  # a store that can't be had is told before anything begins
+        agent = await host.create_agent(definition, name=name, session=session, model=model)
         host.listen(JsonLines() if as_json else Screen())
         under_way = host.submit(agent, text, allow_writes=allow_writes)
         return await watch(under_way)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from pegboard.events import Called, Event, Returned, RunEnd, RunStart, Text
+from pegboard.events import Called, Event, Progress, Returned, RunEnd, RunStart, Text
 from pegboard.frozen import thaw
 from pegboard.text import count, one_line, printable
 
@@ -25,10 +25,11 @@ def width() -> int:
 
 
 class JsonLines:
-    """Prints every event as one JSON line; nothing else goes to stdout."""
+    """Prints one event a line as JSON, of the documented types; nothing else goes to stdout."""
 
     def __call__(self, event: Event) -> None:
-        click.echo(json.dumps(event.as_json(), ensure_ascii=True))
+        if event.streamed:
+            click.echo(json.dumps(event.as_json(), ensure_ascii=True))
 
 
 class Screen:
@@ -58,6 +59,8 @@ class Screen:
                 self._show_result(event)
             case Text():
                 self._show_text(event.text)
+            case Progress():
+                click.secho(f"     {one_line(event.text, self._width)}", dim=True)
             case RunEnd():
                 self._end_text()
                 click.echo()

@@ -34,5 +34,4 @@ def tools(options: Options, name: str, as_json: bool) -> None:
 
 async def _snapshot(host: Host, name: str) -> Snapshot:
     async with host:
-        await host.create_agent(name, session=new_session())
-        return host.snapshot()
+        return await host.preview(await host.create_agent(name, session=new_session()))

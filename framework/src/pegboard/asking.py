@@ -1,0 +1,152 @@
+"""Getting a person's answer: front ends are asked at once, the first answer wins, what stays open is denied."""
+
+import asyncio
+import contextvars
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeGuard
+from weakref import WeakValueDictionary
+
+from pegboard.answers import Failed, current_pack
+from pegboard.errors import UsageError
+from pegboard.events import Answered, Asked
+from pegboard.interactions import Answer, Interaction
+
+if TYPE_CHECKING:
+    from pegboard.plans import Implementation
+    from pegboard.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """An interaction that is open in this process, and where its answer is to be put."""
+
+    interaction: Interaction
+    answer: "asyncio.Future[Answer]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Broker:
+    """The open interactions of a host, by session and number."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, int], Waiting] = {}
+        self._opened = asyncio.Event()
+        # Interactions of one tree of agents are put to people one after the other.
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def open(self, root: str | None = None) -> tuple[Interaction, ...]:
+        """Return what waits for an answer, oldest first; of one tree of agents if its root session is named."""
+        return tuple(w.interaction for w in self._waiting.values() if root is None or w.interaction.root == root)
+
+    async def next(self, root: str | None = None) -> Interaction:
+        """Wait until something waits for an answer, and return the first of it."""
+        while not (found := self.open(root)):
+            await self._opened.wait()
+        return found[0]
+
+    def answer(self, session: str, number: int, answer: Answer) -> None:
+        """Give the answer to an interaction. Of each tree of agents only the first open one can be answered.
+
+        Raises:
+            UsageError: it is not open, another one comes before it, or that is no answer.
+        """
+        waiting = self._waiting.get((session, number))
+        if waiting is None or waiting.answer.done():
+            raise UsageError(f"session {session} has no open interaction {number}")
+        if not _is_answer(answer):
+            raise UsageError("the answer must be Answer.yes(), Answer.no(reason) or Answer.say(text)")
+        first = self.open(waiting.interaction.root)[0]
+        if first is not waiting.interaction:
+            raise UsageError(f"interaction {first.id} of session {first.session} comes first")
+        waiting.answer.set_result(answer)
+
+    async def ask(self, run: "Run", asked: Asked) -> Answer | None:
+        """Record a question and return its answer; None if there is nobody to ask, nobody answered, or on cancel."""
+        kernel = run.agent.kernel
+        plan = [
+            one
+            for one in kernel.dispatcher.plan("answer_interaction", run.agent.scope)
+            if one.pack in kernel.front_ends
+        ]
+        if not plan and run.on_ask == "deny":
+            return None
+        (recorded,) = await run.record(asked)
+        assert isinstance(recorded, Asked)  # noqa: S101  # a filter keeps the kind
+        waiting = Waiting(_interaction(run, recorded))
+        key = (asked.session, asked.id)
+        self._waiting[key] = waiting
+        self._opened.set()  # wakes those who wait now
+        self._opened.clear()
+        turn = self._turns.setdefault(waiting.interaction.root, asyncio.Lock())
+        try:
+            async with turn:
+                by, answer = await self._race(run, waiting, plan)
+        finally:
+            del self._waiting[key]
+        text = answer.text if answer else f"nobody answered{': ' + run.signal.cause if run.signal.cause else ''}"
+        approved = answer.approved if answer else False
+        await run.record(Answered(*run.head(), asked.id, approved, text, by))
+        return answer
+
+    async def _race(self, run: "Run", waiting: Waiting, plan: "Iterable[Implementation]") -> tuple[str, Answer | None]:
+        dispatcher = run.agent.kernel.dispatcher
+        asked: dict[asyncio.Future[Any], str] = {}
+        for one in plan:
+            context = contextvars.copy_context()
+            context.run(current_pack.set, one.pack)
+            task = asyncio.create_task(dispatcher.ask(one, waiting.interaction), context=context)
+            task.add_done_callback(partial(_report, run, one))
+            asked[task] = one.pack
+        cancelled = asyncio.ensure_future(run.signal.wait())
+        given: set[asyncio.Future[Any]] = {waiting.answer, cancelled}
+        left: set[asyncio.Future[Any]] = set(asked)
+        try:
+            while (left or run.on_ask == "wait") and not run.signal.cancelled:
+                done, _ = await asyncio.wait(left | given, return_when=asyncio.FIRST_COMPLETED)
+                if waiting.answer in done:
+                    return "", waiting.answer.result()
+                for front_end in [one for one in asked if one in done and not one.cancelled()]:
+                    if _is_answer(answer := front_end.result()):
+                        return asked[front_end], answer
+                left -= done
+            return "", None
+        finally:
+            for pending in (*asked, cancelled):
+                pending.cancel()
+            await asyncio.wait([*asked, cancelled])
+
+
+def _is_answer(answer: object) -> TypeGuard[Answer]:
+    """Whether it is an Answer that says yes, no or a text: anything else that is true must not count as a yes."""
+    return isinstance(answer, Answer) and isinstance(answer.approved, bool | None) and isinstance(answer.text, str)
+
+
+def _report(run: "Run", one: "Implementation", done: "asyncio.Future[Any]") -> None:
+    if done.cancelled():
+        return
+    answer = done.result()
+    if isinstance(answer, Failed):
+        run.agent.kernel.dispatcher.fault(one, "answer_interaction", answer)
+    elif answer is not None and not _is_answer(answer):
+        what = "an Answer that is neither yes, no nor a text" if isinstance(answer, Answer) else type(answer).__name__
+        told = Failed(f"it returned {what}, not Answer or None")
+        run.agent.kernel.dispatcher.fault(one, "answer_interaction", told)
+
+
+def _interaction(run: "Run", asked: Asked) -> Interaction:
+    return Interaction(
+        session=asked.session,
+        root=run.agent.root.session.id,
+        run=asked.run,
+        id=asked.id,
+        kind=asked.kind,
+        call=asked.call,
+        tool=asked.tool,
+        pack=asked.pack,
+        reason=asked.reason,
+        person=asked.person,
+        arguments=asked.arguments,
+        touches=asked.touches,
+        hash=asked.hash,
+    )
