@@ -16,22 +16,32 @@ from pegboard.hookspecs import Hooks, policy_of
 HERE = Path(__file__).parent
 NOTE = "<!-- written by docs/generate.py; change the code instead -->\n\n"
 DOCUMENTED = ("models", "workspace")
+ORDERS = """Kinds: `collect` takes all items; `first` the first answer that is not None; `in order` and `observers` have
+no answer; `concurrent` has none and runs all at once; a `fold` hands a value from one implementation to the next, each
+returning a replacement or None; `around` wraps what happens; `all asked` takes every answer; in a `race` the first one
+wins.
+
+Orders: `load` order is what a pack builds on first, then by name, the agent's own last; `reversed` is that backwards;
+`pluggy` order is `tryfirst`, then the last registered first, then `trylast`, the agent's own before all. The user's
+`[hooks.order]` has the last word; `pegboard hooks HOOK` shows the order in force, with reasons."""
 
 
 def hooks() -> str:
     """The page of the kernel's hooks."""
     page = [
         "# Hooks\n",
-        "Implement any of these in a pack, marked `@hookimpl`; leave out arguments that you don't need.\n",
+        "Implement any of these in a pack, marked `@implements(hooks.NAME)`, which a type checker compares with what "
+        "stands here, or `@hookimpl`, which lets you leave out arguments that you don't need.\n",
+        ORDERS + "\n",
     ]
     for name, function in vars(Hooks).items():
         if name.startswith("_"):
             continue
         arguments = ", ".join(p for p in inspect.signature(function).parameters if p != "self")
-        policy = policy_of(name)
+        policy = policy_of(function)
         colour = "sync" if policy.sync else "sync or async"
         page.append(f"## `{name}({arguments})`\n")
-        page.append(f"{policy.kind} · on failure: {policy.failure} · {colour}\n")
+        page.append(f"{policy.kind} · on failure: {policy.failure} · {colour} · {policy.order} order\n")
         page.append(inspect.getdoc(function) + "\n")
     return NOTE + "\n".join(page)
 
@@ -62,13 +72,21 @@ def _parameters(tool: Tool) -> str:
 
 
 def events() -> str:
-    """The page of the events of a run."""
-    head = "Every line of `pegboard run --json` is one of these, with `v` (1), `type`, `session`, `run` and `ts` first."
-    page = ["# Events of a run\n", f"{head}\n"]
+    """The page of the events of a session."""
+    head = (
+        "What happens in a session is recorded as these events, version 1, in order: runs, transcript, interactions "
+        "and snapshots are folds over them (`pegboard.folds`). As JSON each has `v` (1), `type`, `session`, `run` and "
+        "`ts` first; types and fields may be added. `pegboard run --json` prints the *streamed* ones."
+    )
+    page = ["# Events\n", f"{head}\n"]
     own = {field.name for field in fields(Event)}
     for kind in Event.__subclasses__():
+        if not kind.type:
+            continue
         names = " ".join(f"`{field.name}`" for field in fields(kind) if field.name not in own)
+        marks = [word for word, is_so in (("recorded", kind.recorded), ("streamed", kind.streamed)) if is_so]
         page.append(f"## `{kind.type}`\n")
+        page.append(f"{' · '.join(marks)}\n")
         page.append(f"{inspect.getdoc(kind)}\n")
         page.append(f"{names}\n")
     return NOTE + "\n".join(page)
