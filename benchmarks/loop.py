@@ -90,7 +90,7 @@ async def run(steps: int, tools: int, idle: int, kind: str) -> dict[str, float]:
     model = Instant(steps)
     definition = host.definition().model_copy(update={"limits": Limits(steps=steps + 1, tool_calls=steps)})
     session = Session.new(Path(tempfile.gettempdir()))
-    agent = await host.create_agent(session=session, definition=definition, model=model)
+    agent = await host.create_agent(definition, session=session, model=model)
     end = await host.submit(agent, "go").wait()
     if end.reason != "completed" or end.calls != steps:
         raise SystemExit(f"the run did not do what it should: {end}")

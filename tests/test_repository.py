@@ -6,6 +6,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 FOLDERS = sorted(p.parent.relative_to(ROOT).as_posix() for p in ROOT.glob("*/pyproject.toml")) + sorted(
@@ -58,6 +60,7 @@ def test_every_distribution_has_the_same_shape() -> None:
         assert list((ROOT / folder / "tests").glob("test_*.py")), folder
 
 
+@pytest.mark.needs("models", "workspace")
 def test_the_floors_and_the_borders_between_packs_are_kept() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
     checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
