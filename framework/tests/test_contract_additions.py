@@ -21,6 +21,7 @@ from pegboard import (
     Event,
     Feed,
     Finish,
+    GuardedCall,
     Host,
     Interaction,
     ModelEvent,
@@ -1235,3 +1236,45 @@ class Pack:
             return await (await host.create_agent()).call_tool("extra")
 
     assert (asyncio.run(main()).content, host.faults) == ("mine", [])
+
+
+# -- what a guard registers
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_what_a_guard_registers_is_its_packs_and_goes_with_it(host: Host, agent: Agent, is_async: bool) -> None:
+    """Rule 14, for plain guards and for those that share a task."""
+
+    @tool(effect="read")
+    def left_by_a_guard() -> str:
+        """Answer."""
+        return "here"
+
+    class Plain:
+        @implements(hooks.guard_tool_call)
+        def look(self, call: GuardedCall) -> None:
+            if not call.agent.view().get("left_by_a_guard"):
+                call.agent.tools.register(left_by_a_guard)
+
+    class Later(Plain):
+        @implements(hooks.guard_tool_call)
+        async def look(self, call: GuardedCall) -> None:  # type: ignore[override]
+            await asyncio.sleep(0)
+            Plain.look(self, call)
+
+    @tool(effect="read", name="asked_about")
+    def asked_about() -> str:
+        """Answer."""
+        return "yes"
+
+    await host.load_pack("aa", Later() if is_async else Plain())
+    await host.load_pack("bb", Pack())
+    agent.tools.register(asked_about)
+    await agent.call_tool("asked_about")
+    entry = agent.view().get("left_by_a_guard")
+    assert entry is not None
+    assert entry.pack == "aa"
+
+    await host.unload_pack("aa")
+
+    assert agent.view().names == ("asked_about",)
