@@ -35,7 +35,7 @@ ID = "5e55101a"
 
 
 def start(run: int, *, hash_: str = "h1", text: str = "do it") -> RunStart:
-    return RunStart(ID, run, 1.0, "main", "route", "label", "/work", (), (), hash_, text, "1 2 boot")
+    return RunStart(ID, run, 1.0, "main", "route", "label", "/project", (), (), hash_, text, "1 2 boot")
 
 
 def called(run: int, identity: str, step: int = 1) -> Called:
@@ -68,7 +68,7 @@ def ended(run: int, usage: Usage | None = None) -> RunEnd:
 def test_the_transcript_is_what_was_said_replied_and_returned() -> None:
     call = ToolCall("c1", "read", "{}")
     events = [
-        SessionStart(ID, 0, 1.0, "/work", "main", None, 0),
+        SessionStart(ID, 0, 1.0, "/project", "main", None, 0),
         start(1),
         Said(ID, 1, 1.0, 0, "hello"),
         Replied(ID, 1, 1.0, 1, "I look", (call,)),
@@ -85,7 +85,7 @@ def test_the_transcript_is_what_was_said_replied_and_returned() -> None:
 
 
 def test_a_session_began_with_its_first_entry_or_never() -> None:
-    first = SessionStart(ID, 0, 1.0, "/work", "main", "abcdef01", 1)
+    first = SessionStart(ID, 0, 1.0, "/project", "main", "abcdef01", 1)
     assert start_of(numbered([first, start(1)])) == first
     assert start_of(numbered([start(1), first])) is None
     assert start_of([]) is None
@@ -197,7 +197,7 @@ def test_a_fold_is_pure(fold: Fold, history: list[Entry]) -> None:
 @given(history=_histories)
 def test_an_event_of_a_newer_pegboard_is_passed_over(fold: Fold, history: list[Entry]) -> None:
     known = [entry for entry in history if not isinstance(entry.event, Unknown)]
-    head = numbered([SessionStart(ID, 0, 1.0, "/work", "main", None, 0)])
+    head = numbered([SessionStart(ID, 0, 1.0, "/project", "main", None, 0)])
     assert fold(head + history) == fold(head + known)
 
 

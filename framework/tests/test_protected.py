@@ -7,7 +7,7 @@ import pytest
 from pegboard import Places
 from pegboard.protected import protected_reason
 
-REPO = Path("/work/repo")
+REPO = Path("/projects/repo")
 PLACES = Places(Path("/home/me/.config/pegboard/config.toml"), Path("/home/me/.local/state/pegboard"))
 
 
