@@ -1,14 +1,13 @@
 """Getting a person's answer: front ends are asked at once, the first answer wins, what stays open is denied."""
 
 import asyncio
-import contextvars
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard
 from weakref import WeakValueDictionary
 
-from pegboard.answers import Failed, current_pack
+from pegboard.answers import Failed
 from pegboard.errors import UsageError
 from pegboard.events import Answered, Asked
 from pegboard.interactions import Answer, Interaction
@@ -93,9 +92,7 @@ class Broker:
         dispatcher = run.agent.kernel.dispatcher
         asked: dict[asyncio.Future[Any], str] = {}
         for one in plan:
-            context = contextvars.copy_context()
-            context.run(current_pack.set, one.pack)
-            task = asyncio.create_task(dispatcher.ask(one, waiting.interaction), context=context)
+            task = asyncio.create_task(dispatcher.ask(one, waiting.interaction))
             task.add_done_callback(partial(_report, run, one))
             asked[task] = one.pack
         cancelled = asyncio.ensure_future(run.signal.wait())

@@ -69,7 +69,6 @@ class Dispatcher:
         self._on_fault = on_fault
         self._order = order or {}
         self._layers: Layered[Registered, Plans] = Layered(lambda layers, _own: Plans(layers, self.specs, self._order))
-        self._packs: dict[str, Disposer] = {}
 
     # -- registration
 
@@ -104,12 +103,12 @@ class Dispatcher:
         """
         found = read_implementations(implementations, self.specs)
         self.manager.register(implementations, name)
-        self._packs[name] = self._layers.add(self.host, Registered(name, implementations, found))
+        self._layers.add(self.host, Registered(name, implementations, found))
 
     def unregister(self, name: str) -> None:
         """Take a pack's implementations, on every agent too, and its hooks away again; harmless if there are none."""
         self._layers.discard(lambda entry: entry.pack == name)
-        if self._packs.pop(name, None):
+        if self.manager.has_plugin(name):
             self.manager.unregister(name=name)
         self.drop_hookspecs(name)
 

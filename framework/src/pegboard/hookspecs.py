@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pegboard.verdicts import Deny, Enter, Reject, Verdict
 
 PROJECT: Final = "pegboard"
-API: Final = 1
 
 hookimpl = pluggy.HookimplMarker(PROJECT)
 _hookspec = pluggy.HookspecMarker(PROJECT)

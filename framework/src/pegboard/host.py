@@ -84,7 +84,7 @@ class Host:
         self.faults: list[Fault] = []
         self._dispatcher = Dispatcher(self.faults.append, config.table("hooks", "order"))
         self.scope: Scope = self._dispatcher.host
-        registry = ToolRegistry(_tools_off(config))
+        registry = ToolRegistry(config.tools_off())
         self.tools = HostTools(self, registry)
         self._loader = Loader(config, self._dispatcher, registry, packs)
         self._house = PackHouse(self, config, self._loader, self._dispatcher)
@@ -565,7 +565,3 @@ def _grant(definition: Definition, parent: Agent | None, grant: Collection[str] 
 def _front_ends(config: Config) -> Collection[str]:
     named = config.get("interactions", "front_ends")
     return named.value if named else ()
-
-
-def _tools_off(config: Config) -> Collection[str]:
-    return config.tools_off()

@@ -1,7 +1,6 @@
 """What the host lends to its agents and their runs: one dispatcher, one recorder, one registry of tools, one store."""
 
 import asyncio
-import contextvars
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,11 +77,10 @@ class Tasks:
         except BaseException:
             work.close()
             raise
-        return self.adopt(asyncio.get_running_loop().create_task(work, context=contextvars.copy_context()), hook)
+        return self.adopt(asyncio.get_running_loop().create_task(work), hook, current_pack.get())
 
-    def adopt(self, task: "asyncio.Task[Any]", hook: str) -> "asyncio.Task[Any]":
-        """Own a task that was started elsewhere."""
-        pack = current_pack.get()
+    def adopt(self, task: "asyncio.Task[Any]", hook: str, pack: str) -> "asyncio.Task[Any]":
+        """Own a task that was started elsewhere, for a pack."""
         self._tasks[task] = pack
         task.add_done_callback(lambda done: self._ended(done, pack, hook))
         return task

@@ -19,7 +19,7 @@ from pegboard.frozen import freeze, read_object
 from pegboard.guarding import KERNEL, Gate, GuardedCall, Refusal, resolve_touches
 from pegboard.messages import ToolCall, ToolResult
 from pegboard.outcomes import Accept, Block, Outcome, ToolRun
-from pegboard.processes import ProcessSpec, complete
+from pegboard.processes import Process, ProcessSpec, complete
 from pegboard.snapshot import Offered
 from pegboard.streams import Completed
 from pegboard.text import did_you_mean, one_line
@@ -145,17 +145,19 @@ class _Walk:
             session.directory,
             session.id,
             self.signal,
-            spawn=lambda spec: run.agent.kernel.spawn(replace(spec, owner=offered.pack, session=session.id)),
+            spawn=self._spawn,
             progress=lambda text: loop.call_soon_threadsafe(run.progress, text, offered.pack),
             wait=partial(_wait_in_thread, loop),
             note=run.note,
             run=self._run_process,
         )
 
+    async def _spawn(self, spec: ProcessSpec) -> Process:
+        pack, agent = self.offered.pack if self.offered else "", self.run.agent
+        return await agent.kernel.spawn(replace(spec, owner=pack, session=agent.session.id))
+
     async def _run_process(self, spec: ProcessSpec, *, cap: int = 30_000) -> Completed:
-        offered, agent = self.offered, self.run.agent
-        owned = replace(spec, owner=offered.pack if offered else "", session=agent.session.id)
-        return await complete(await agent.kernel.spawn(owned), self.signal, cap)
+        return await complete(await self._spawn(spec), self.signal, cap)
 
     async def _around(self, tool: Tool, arguments: dict[str, Any]) -> Outcome:
         """Run the body inside the packs' wrappers; it runs once, whatever these do."""

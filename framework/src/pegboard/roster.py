@@ -83,10 +83,9 @@ class Roster:
 
     def dispose(self, agent: Agent) -> "asyncio.Future[None]":
         """Begin the end of an agent and its children, once; whoever asks waits for it, and can't stop it."""
-        if agent not in self._ends and agent in self._told:
-            agent.closing = True
-            self._ends[agent] = asyncio.get_running_loop().create_task(self._dispose(agent))
         agent.closing = True  # also of one that is still being set up: it is not published then
+        if agent not in self._ends and agent in self._told:
+            self._ends[agent] = asyncio.get_running_loop().create_task(self._dispose(agent))
         end = self._ends.get(agent)
         return asyncio.shield(end) if end else asyncio.get_running_loop().create_task(asyncio.sleep(0))
 

@@ -216,11 +216,9 @@ class Run:
         kernel = self.agent.kernel
         started: set[asyncio.Task[Any]] = set()
         for one in kernel.dispatcher.plan("run_starting", self.agent.scope):
-            context = contextvars.copy_context()
-            context.run(current_pack.set, one.pack)
-            task = asyncio.create_task(kernel.dispatcher.ask(one, self), context=context)
+            task = asyncio.create_task(kernel.dispatcher.ask(one, self))
             task.add_done_callback(partial(_report, kernel.dispatcher, one))
-            started.add(context.run(self.agent.tasks.adopt, task, "run_starting"))
+            started.add(self.agent.tasks.adopt(task, "run_starting", one.pack))
         if not started:
             return
         cancelled = asyncio.ensure_future(self.signal.wait())
@@ -338,7 +336,7 @@ class Run:
     def show(self, event: Event) -> None:
         """Tell whoever watches about something that is not recorded, unless what is recorded is filtered."""
         if not self.filtered:
-            self._heed(self.agent.kernel.recorder.show(event, self.agent.session.last))
+            self.show_filtered(event)
 
     def show_filtered(self, event: Event) -> None:
         """Tell whoever watches about something that the filters have seen."""
