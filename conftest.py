@@ -53,13 +53,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
 
 
 @pytest.fixture
-def pack_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PackFolder:
-    """An empty folder on `sys.path`, also of subprocesses, in which sample packs are made."""
+def pack_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackFolder]:
+    """An empty folder on `sys.path`, also of subprocesses, in which sample packs are made; none is left imported."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder))
-    return PackFolder(folder)
+    yield PackFolder(folder)
+    for name in [name for name in sys.modules if name.startswith("sample_")]:
+        del sys.modules[name]
 
 
 @pytest.fixture

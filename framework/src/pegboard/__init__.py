@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pegboard.agents import Definition as Definition
     from pegboard.agents import Limits as Limits
     from pegboard.cancel import CancelSignal as CancelSignal
+    from pegboard.definitions import define_tool as define_tool
+    from pegboard.definitions import output_of as output_of
     from pegboard.dispatch import Fault as Fault
     from pegboard.dispatch import HookFailure as HookFailure
     from pegboard.entries import Entry as Entry
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pegboard.errors import PackFailure as PackFailure
     from pegboard.errors import PegboardError as PegboardError
     from pegboard.errors import ToolError as ToolError
+    from pegboard.errors import UnsupportedSchema as UnsupportedSchema
     from pegboard.errors import UsageError as UsageError
     from pegboard.events import Answered as Answered
     from pegboard.events import Asked as Asked
@@ -44,8 +47,12 @@ if TYPE_CHECKING:
     from pegboard.events import StepEnd as StepEnd
     from pegboard.events import StepStart as StepStart
     from pegboard.events import Text as Text
+    from pegboard.events import Waits as Waits
+    from pegboard.explaining import Explanation as Explanation
+    from pegboard.explaining import Reason as Reason
     from pegboard.feed import Feed as Feed
     from pegboard.feed import FeedItem as FeedItem
+    from pegboard.foreign import foreign_tool as foreign_tool
     from pegboard.functions import tool as tool
     from pegboard.guarding import GuardedCall as GuardedCall
     from pegboard.hookspecs import hookimpl as hookimpl
@@ -55,6 +62,7 @@ if TYPE_CHECKING:
     from pegboard.host import Host as Host
     from pegboard.interactions import Answer as Answer
     from pegboard.interactions import Interaction as Interaction
+    from pegboard.json_values import violations as violations
     from pegboard.marks import narrowing as narrowing
     from pegboard.marks import user_only as user_only
     from pegboard.messages import AssistantMessage as AssistantMessage
@@ -69,8 +77,12 @@ if TYPE_CHECKING:
     from pegboard.models import ModelProvider as ModelProvider
     from pegboard.models import ModelReply as ModelReply
     from pegboard.models import ModelRequest as ModelRequest
+    from pegboard.models import PerTools as PerTools
     from pegboard.models import ProceedModel as ProceedModel
     from pegboard.models import TextDelta as TextDelta
+    from pegboard.needs import NeedsAnswer as NeedsAnswer
+    from pegboard.needs import NeedsApproval as NeedsApproval
+    from pegboard.needs import Waiting as Waiting
     from pegboard.outcomes import Accept as Accept
     from pegboard.outcomes import Block as Block
     from pegboard.outcomes import Outcome as Outcome
@@ -82,6 +94,9 @@ if TYPE_CHECKING:
     from pegboard.processes import ProcessSpec as ProcessSpec
     from pegboard.prompts import Prompt as Prompt
     from pegboard.prompts import Section as Section
+    from pegboard.property_map import check_schema as check_schema
+    from pegboard.property_map import compile_parameters as compile_parameters
+    from pegboard.property_map import compile_value as compile_value
     from pegboard.runs import Run as Run
     from pegboard.runs import Step as Step
     from pegboard.sessions import Session as Session
@@ -101,6 +116,7 @@ if TYPE_CHECKING:
     from pegboard.tools import Tool as Tool
     from pegboard.tools import ToolContext as ToolContext
     from pegboard.tools import Touch as Touch
+    from pegboard.tools import foreign_name as foreign_name
     from pegboard.verdicts import Ask as Ask
     from pegboard.verdicts import Deny as Deny
     from pegboard.verdicts import EndRun as EndRun
@@ -114,6 +130,7 @@ _HOMES = {
         "Definition",
         "Limits",
     ),
+    "definitions": ("define_tool", "output_of"),
     "dispatch": (
         "Fault",
         "HookFailure",
@@ -128,6 +145,7 @@ _HOMES = {
         "PackFailure",
         "PegboardError",
         "ToolError",
+        "UnsupportedSchema",
         "UsageError",
     ),
     "events": (
@@ -149,11 +167,14 @@ _HOMES = {
         "StepEnd",
         "StepStart",
         "Text",
+        "Waits",
     ),
+    "explaining": ("Explanation", "Reason"),
     "feed": (
         "Feed",
         "FeedItem",
     ),
+    "foreign": ("foreign_tool",),
     "functions": ("tool",),
     "guarding": ("GuardedCall",),
     "hookspecs": (
@@ -167,6 +188,7 @@ _HOMES = {
         "Answer",
         "Interaction",
     ),
+    "json_values": ("violations",),
     "marks": (
         "narrowing",
         "user_only",
@@ -186,9 +208,11 @@ _HOMES = {
         "ModelProvider",
         "ModelReply",
         "ModelRequest",
+        "PerTools",
         "TextDelta",
         "ProceedModel",
     ),
+    "needs": ("NeedsAnswer", "NeedsApproval", "Waiting"),
     "outcomes": ("Accept", "Block", "Outcome", "ToolRun", "ProceedTool"),
     "processes": ("Process", "ProcessRefused", "ProcessSpec"),
     "places": ("Places",),
@@ -196,6 +220,7 @@ _HOMES = {
         "Prompt",
         "Section",
     ),
+    "property_map": ("check_schema", "compile_parameters", "compile_value"),
     "runs": (
         "Run",
         "Step",
@@ -219,6 +244,7 @@ _HOMES = {
         "Tool",
         "ToolContext",
         "Touch",
+        "foreign_name",
     ),
     "verdicts": ("Ask", "Deny", "Enter", "Reject", "EndRun"),
 }

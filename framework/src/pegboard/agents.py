@@ -18,10 +18,11 @@ from pegboard.kernel import Kernel, Tasks
 from pegboard.messages import ToolCall, ToolResult, Usage
 from pegboard.scopes import Disposer, Scope
 from pegboard.sessions import Session
-from pegboard.snapshot import Snapshot, ToolView
+from pegboard.snapshot import Snapshot, ToolView, checked_tool
 from pegboard.tools import Tool
 
 if TYPE_CHECKING:
+    from pegboard.events import RunEnd
     from pegboard.host import Host
     from pegboard.models import Model
     from pegboard.runs import Run
@@ -33,13 +34,20 @@ DEFAULT_PROMPT = (
 
 
 class Limits(BaseModel):
-    """When a run is ended as `limit`: model requests, tool calls, and seconds of wall time."""
+    """When a turn is ended as `limit`: model requests, tool calls (across its pauses), seconds of a run's wall time.
+
+    And what bounds a step: how many parallel tools run at once, how many characters of one result and of all results
+    together a model gets to read.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     steps: int = Field(default=int(DEFAULT_LIMITS["steps"]), ge=1)
     tool_calls: int = Field(default=int(DEFAULT_LIMITS["tool_calls"]), ge=0)
     seconds: float = Field(default=float(DEFAULT_LIMITS["seconds"]), gt=0)
+    parallel: int = Field(default=int(DEFAULT_LIMITS["parallel"]), ge=1)
+    result_chars: int = Field(default=int(DEFAULT_LIMITS["result_chars"]), ge=1000)
+    batch_chars: int = Field(default=int(DEFAULT_LIMITS["batch_chars"]), ge=1000)
 
 
 class Definition(BaseModel):
@@ -75,7 +83,7 @@ class AgentTools:
             Disposed: the agent is gone.
         """
         agent = self._agent
-        return agent.kernel.tools.register(agent.scope, tool, current_pack.get(), granted=agent.in_setup)
+        return agent.kernel.tools.register(agent.scope, checked_tool(tool), current_pack.get(), granted=agent.in_setup)
 
 
 class Agent:
@@ -107,7 +115,8 @@ class Agent:
         self.tools = AgentTools(self)
         self.inbox = Inbox()
         self.current_run: Run | None = None
-        self.usage = Usage()
+        self.paused_run: Run | None = None  # the last one, if it waits for a person
+        self.usage = session.usage
         self.in_setup = self.closing = self.published = False
         self.tasks = Tasks(self.scope, kernel.faults)
         self.grant = _names(grant)
@@ -115,6 +124,7 @@ class Agent:
         self._opened: dict[str, Model] = {}
         self._granted: tuple[ToolView, ToolView] | None = None
         self._snapshot: Snapshot | None = None
+        self._begun = 0
         self._next: tuple[str, Definition] | None = None
         self._recording: set[asyncio.Task[Any]] = set()
 
@@ -243,6 +253,17 @@ class Agent:
         self._go_on()
         return run
 
+    def resume(self, run: "Run") -> "Run":
+        """Begin a run that goes on with the paused one, before anything that is queued; see `Host.resume`."""
+        self._check_input()
+        self.inbox.runs.appendleft(run)
+        self._go_on()
+        return run
+
+    def wake(self) -> None:
+        """Begin what is queued, if nothing holds it back any more."""
+        self._go_on()
+
     def _check_input(self) -> None:
         if self.closing:
             raise Disposed(f"agent {self.id} was disposed of; it takes no input")
@@ -256,6 +277,10 @@ class Agent:
         """Begin the next run if the agent is idle: a queued one, or one for what was steered too late."""
         if self.current_run is not None or self.closing or not self.published:
             return
+        if self.session.paused and not (self.inbox.runs and self.inbox.runs[0].resumes):
+            return  # what is queued waits until the paused turn has ended
+        if self.session.open_run not in (0, self._begun):
+            return  # another process drives the session
         if not self.inbox.runs:
             if self.inbox.steered:
                 *earlier, last = self.inbox.claim()
@@ -267,12 +292,17 @@ class Agent:
             self._take_definition(*self._next)
         run = self.current_run = self.inbox.runs.popleft()
         begun = run.begin()
+        self._begun = run.number
         above = self.parent.current_run if self.parent else None
         unlink = above.signal.on_cancel(lambda: run.cancel(above.signal.cause or "cancelled")) if above else None
-        begun.add_done_callback(lambda _task: self._ended(unlink))
+        if self.paused_run is not None:
+            self.paused_run.taken_up_by(run if run.resumes else None)
+        begun.add_done_callback(lambda task: self._ended(run, task, unlink))
 
-    def _ended(self, unlink: Disposer | None) -> None:
+    def _ended(self, run: "Run", task: "asyncio.Future[RunEnd]", unlink: Disposer | None) -> None:
         self.current_run = None
+        failed = task.cancelled() or task.exception() is not None
+        self.paused_run = run if not failed and task.result().reason == "paused" else None
         if unlink is not None:
             unlink()
         self._go_on()
@@ -341,6 +371,10 @@ class Agent:
             current_pack.reset(token)
             self._recording.add(recording)
             recording.add_done_callback(self._recording.discard)
+
+    def drop_texts(self, texts: tuple[str, ...], cause: str) -> None:
+        """Record that steered input was claimed and entered no step."""
+        self._drop(texts, (), cause)
 
     def start_task(self, work: Coroutine[Any, Any, Any]) -> None:
         """Run a coroutine as a task of the agent; it is cancelled when the agent goes away.

@@ -89,5 +89,5 @@ _METHODS = ("append", "read", "sessions", "put_blob", "get_blob")
 def _checked(identity: str) -> str:
     """Refuse what is no session id before it becomes part of a path or a query (case 21)."""
     if not SESSION_ID.fullmatch(identity):
-        raise UsageError(f"{one_line(identity, 40)!r} is no session id; ids are lower-case hex")
+        raise UsageError(f"`{one_line(identity, 40)}` is no session id; ids are lower-case hex")
     return identity

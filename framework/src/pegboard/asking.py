@@ -25,6 +25,13 @@ class Waiting:
     answer: "asyncio.Future[Answer]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
+class Suspended(BaseException):
+    """A question stays open when its run ends: whoever answers it, the answer is for the run that goes on.
+
+    No Exception, so that nothing on the way takes it for a failure.
+    """
+
+
 class Broker:
     """The open interactions of a host, by session and number."""
 
@@ -44,6 +51,10 @@ class Broker:
             await self._opened.wait()
         return found[0]
 
+    def has(self, session: str, number: int) -> bool:
+        """Whether an interaction waits for its answer in this process."""
+        return (session, number) in self._waiting
+
     def answer(self, session: str, number: int, answer: Answer) -> None:
         """Give the answer to an interaction. Of each tree of agents only the first open one can be answered.
 
@@ -53,26 +64,35 @@ class Broker:
         waiting = self._waiting.get((session, number))
         if waiting is None or waiting.answer.done():
             raise UsageError(f"session {session} has no open interaction {number}")
-        if not _is_answer(answer):
-            raise UsageError("the answer must be Answer.yes(), Answer.no(reason) or Answer.say(text)")
+        check_answer(waiting.interaction.kind, answer)
         first = self.open(waiting.interaction.root)[0]
         if first is not waiting.interaction:
             raise UsageError(f"interaction {first.id} of session {first.session} comes first")
         waiting.answer.set_result(answer)
 
-    async def ask(self, run: "Run", asked: Asked) -> Answer | None:
-        """Record a question and return its answer; None if there is nobody to ask, nobody answered, or on cancel."""
+    def silence(self, run: "Run") -> str:
+        """Say why nobody answered."""
+        return "nobody answered" if self._front_ends(run) else "nobody can be asked here"
+
+    def _front_ends(self, run: "Run") -> "list[Implementation]":
         kernel = run.agent.kernel
-        plan = [
-            one
-            for one in kernel.dispatcher.plan("answer_interaction", run.agent.scope)
-            if one.pack in kernel.front_ends
-        ]
+        plan = kernel.dispatcher.plan("answer_interaction", run.agent.scope)
+        return [one for one in plan if one.pack in kernel.front_ends]
+
+    async def ask(self, run: "Run", asked: Asked) -> Answer | None:
+        """Record a question and return its answer; None if there is nobody to ask, nobody answered, or on cancel.
+
+        Raises:
+            Suspended: nobody has answered, and the run may end paused.
+        """
+        plan = self._front_ends(run)
         if not plan and run.on_ask == "deny":
             return None
         (recorded,) = await run.record(asked)
+        if not plan and run.on_ask == "pause":
+            raise Suspended
         assert isinstance(recorded, Asked)  # noqa: S101  # a filter keeps the kind
-        waiting = Waiting(_interaction(run, recorded))
+        waiting = Waiting(as_interaction(recorded, run.agent.root.session.id))
         key = (asked.session, asked.id)
         self._waiting[key] = waiting
         self._opened.set()  # wakes those who wait now
@@ -83,6 +103,8 @@ class Broker:
                 by, answer = await self._race(run, waiting, plan)
         finally:
             del self._waiting[key]
+        if answer is None and run.on_ask == "pause" and not run.signal.cancelled:
+            raise Suspended
         text = answer.text if answer else f"nobody answered{': ' + run.signal.cause if run.signal.cause else ''}"
         approved = answer.approved if answer else False
         await run.record(Answered(*run.head(), asked.id, approved, text, by))
@@ -104,7 +126,7 @@ class Broker:
                 if waiting.answer in done:
                     return "", waiting.answer.result()
                 for front_end in [one for one in asked if one in done and not one.cancelled()]:
-                    if _is_answer(answer := front_end.result()):
+                    if _fits(waiting.interaction.kind, answer := front_end.result()):
                         return asked[front_end], answer
                 left -= done
             return "", None
@@ -112,6 +134,28 @@ class Broker:
             for pending in (*asked, cancelled):
                 pending.cancel()
             await asyncio.wait([*asked, cancelled])
+
+
+def check_answer(kind: str, answer: object) -> None:
+    """Refuse what is no answer to an interaction of a kind.
+
+    Raises:
+        UsageError: saying what would be one.
+    """
+    if not _is_answer(answer):
+        raise UsageError("the answer must be Answer.yes(), Answer.no(reason) or Answer.say(text)")
+    if kind == "permission" and answer.approved is None:
+        raise UsageError("a permission is answered with yes or no")
+    if kind == "question" and answer.approved is not False and not answer.text.strip():
+        raise UsageError("a question is answered with a text that is not empty")
+
+
+def _fits(kind: str, answer: object) -> TypeGuard[Answer]:
+    try:
+        check_answer(kind, answer)
+    except UsageError:
+        return False
+    return True
 
 
 def _is_answer(answer: object) -> TypeGuard[Answer]:
@@ -131,10 +175,11 @@ def _report(run: "Run", one: "Implementation", done: "asyncio.Future[Any]") -> N
         run.agent.kernel.dispatcher.fault(one, "answer_interaction", told)
 
 
-def _interaction(run: "Run", asked: Asked) -> Interaction:
+def as_interaction(asked: Asked, root: str) -> Interaction:
+    """Return a recorded question as what front ends are shown."""
     return Interaction(
         session=asked.session,
-        root=run.agent.root.session.id,
+        root=root,
         run=asked.run,
         id=asked.id,
         kind=asked.kind,
@@ -146,4 +191,5 @@ def _interaction(run: "Run", asked: Asked) -> Interaction:
         arguments=asked.arguments,
         touches=asked.touches,
         hash=asked.hash,
+        options=asked.options,
     )

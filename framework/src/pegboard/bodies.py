@@ -4,19 +4,26 @@ import asyncio
 import contextvars
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from queue import SimpleQueue
 from typing import Any, Final
 
+from pegboard.answers import being_cancelled
 from pegboard.cancel import CancelSignal
+from pegboard.slotted import direct_init
 from pegboard.tools import Tool
 
 GRACE_SECONDS: Final = 10.0
 TIMEOUT: Final = "timeout"
+# What a pack gets to end when the grace after a cancel is over already.
+_LEAST_SECONDS: Final = 0.2
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a body ended: with a value or an exception, and whether it had been told to stop by then.
@@ -28,10 +35,16 @@ class Ended:
     error: BaseException | None = None
     told_to_stop: bool = False
     abandoned: bool = False
+    timed_out: bool = False
 
 
 async def run_body(
-    tool: Tool, arguments: dict[str, Any], signal: CancelSignal, interrupt: Callable[[str], object]
+    tool: Tool,
+    arguments: dict[str, Any],
+    signal: CancelSignal,
+    interrupt: Callable[[str], object],
+    *,
+    uncancel: bool = True,
 ) -> Ended:
     """Run the body to its end and return how it ended; `signal` is given when the tool's timeout is over.
 
@@ -47,7 +60,14 @@ async def run_body(
         started = loop.create_task(_await(tool.body, arguments, signal, waiter))
     else:
         started = _in_thread(loop, lambda: tool.body(**arguments), signal, waiter)
-    timer = loop.call_later(tool.timeout, signal.cancel, TIMEOUT) if tool.timeout else None
+    timed_out = False
+
+    def time_is_up() -> None:
+        nonlocal timed_out
+        timed_out = not signal.cancelled
+        signal.cancel(TIMEOUT)
+
+    timer = loop.call_later(tool.timeout, time_is_up) if tool.timeout else None
     dispose = signal.on_cancel(waiter.begin_grace)
     while not started.done():
         try:
@@ -56,7 +76,7 @@ async def run_body(
         except asyncio.CancelledError:
             waiter.again(started)
             interrupt("the run was cancelled")
-            if task := asyncio.current_task():
+            if (task := asyncio.current_task()) and uncancel:
                 task.uncancel()
     dispose()
     waiter.end_grace()
@@ -66,7 +86,41 @@ async def run_body(
         return Ended(told_to_stop=True, abandoned=True)
     if started.cancelled():
         return Ended(error=asyncio.CancelledError("the body was cancelled"), told_to_stop=True)
-    return started.result()
+    ended = started.result()
+    return replace(ended, timed_out=True) if timed_out else ended
+
+
+def heed_cancel(error: asyncio.CancelledError, signal: CancelSignal) -> None:
+    """Take the cancellation of the running task for one of the run: every call of it still gets its result.
+
+    Raises:
+        CancelledError: it is not the task's own cancellation.
+    """
+    if not being_cancelled(error):
+        raise error
+    if task := asyncio.current_task():
+        task.uncancel()
+    signal.cancel("the run was cancelled")
+
+
+@contextmanager
+def hurried(signal: CancelSignal) -> Iterator[None]:
+    """Interrupt packs around a call that do not end after a cancel; a body inside has its grace first."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    timers: list[asyncio.TimerHandle] = []
+
+    def cancelled() -> None:
+        if task is not None:
+            left = signal.given + GRACE_SECONDS + 1 - time.monotonic()
+            timers.append(loop.call_later(max(left, _LEAST_SECONDS), task.cancel))
+
+    unlink = signal.on_cancel(cancelled)
+    try:
+        yield
+    finally:
+        unlink()
+        for timer in timers:
+            timer.cancel()
 
 
 class _Waiter:

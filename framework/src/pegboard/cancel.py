@@ -1,16 +1,21 @@
 """Cancellation as a signal that bodies and processes can read, wait for and react to (rule 9)."""
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 
 class CancelSignal:
-    """Set once, with its cause; the first cause wins. Reading `cancelled` is safe from any thread."""
+    """Set once, with its cause; the first cause wins. `given` is when, in monotonic seconds.
 
-    __slots__ = ("_callbacks", "cause")
+    Reading `cancelled` is safe from any thread.
+    """
+
+    __slots__ = ("_callbacks", "cause", "given")
 
     def __init__(self) -> None:
         self.cause: str | None = None
+        self.given = 0.0
         self._callbacks: dict[object, Callable[[], object]] = {}
 
     @property
@@ -24,7 +29,7 @@ class CancelSignal:
         To be called in the event loop's thread.
         """
         if self.cause is None:
-            self.cause = cause
+            self.cause, self.given = cause, time.monotonic()
             while self._callbacks:
                 with suppress(Exception):
                     self._callbacks.popitem()[1]()

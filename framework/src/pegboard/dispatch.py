@@ -21,7 +21,7 @@ from pegboard.answers import (
     refuse_awaitable,
     settle,
 )
-from pegboard.errors import PackFailure
+from pegboard.errors import PackFailure, PegboardError
 from pegboard.guard_round import GuardRound
 from pegboard.hookspecs import PROJECT, Hooks
 from pegboard.plans import KERNEL_SPECS, HookSpec, Implementation, Plans, Registered, read_implementations, specs_of
@@ -39,7 +39,7 @@ class Fault:
     text: str
 
 
-class HookFailure(Exception):
+class HookFailure(PegboardError):
     """An implementation failed and its hook's policy does not contain it."""
 
     def __init__(self, fault: Fault) -> None:

@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pegboard.events import Event, event_from_json
+from pegboard.slotted import direct_init
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Entry:
     """An event with its `id` in the session's record: dense, from 1."""

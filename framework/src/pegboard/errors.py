@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pegboard.text import one_line
 
@@ -82,6 +82,16 @@ class InvalidArguments(PegboardError):
     def __init__(self, violations: Sequence[str]) -> None:
         self.violations = tuple(violations)
         super().__init__(f"invalid arguments: {'; '.join(violations)}")
+
+
+class UnsupportedSchema(PegboardError, TypeError):
+    """A tool's definition says something that its schema can't be, or that Pegboard does not check (T28)."""
+
+    code: Final = "UNSUPPORTED_SCHEMA"
+
+    def __init__(self, violations: Sequence[str]) -> None:
+        self.violations = tuple(violations)
+        super().__init__(f"unsupported JSON schema: {'; '.join(violations)}")
 
 
 class ToolError(PegboardError):

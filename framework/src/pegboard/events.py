@@ -10,9 +10,15 @@ from typing import Any, ClassVar, Final, Literal
 
 from pegboard.frozen import freeze, thaw
 from pegboard.messages import EndReason, Status, ToolCall, Usage
+from pegboard.slotted import direct_init
 from pegboard.tools import Effect
 
 VERSION: Final = 1
+
+
+def output_name(key: str) -> str:
+    """Return the name by which a model asks for an output that was kept under a key."""
+    return key[:12]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,10 @@ class SessionStart(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunStart(Event):
-    """A run claimed its input; `tools` are the names of its snapshot, `hash` its identity, `driver` the process."""
+    """A run claimed its input; `tools` are the names of its snapshot, `hash` its identity, `driver` the process.
+
+    `resumes` is the number of the paused run that it goes on with, else 0.
+    """
 
     type: ClassVar[str] = "run_start"
     texts: ClassVar[tuple[str, ...]] = ("input",)
@@ -71,11 +80,15 @@ class RunStart(Event):
     hash: str
     input: str
     driver: str = ""
+    resumes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTaken(Event):
-    """What the run may see and execute, recorded when it differs from the session's last; see `Snapshot.as_json`."""
+    """What the run may see and execute, recorded when it differs from the session's last; see `Snapshot.as_json`.
+
+    `definitions` is the key of a blob with the whole definitions, the JSON of `pegboard tools --json`.
+    """
 
     type: ClassVar[str] = "snapshot"
     texts: ClassVar[tuple[str, ...]] = ("prompt",)
@@ -84,8 +97,10 @@ class SnapshotTaken(Event):
     hash: str
     prompt: str
     tools: tuple[Mapping[str, Any], ...]
+    definitions: str = ""
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class StepStart(Event):
     """The model is asked for the `step`-th time in this run (1-based)."""
@@ -95,6 +110,7 @@ class StepStart(Event):
     step: int
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Said(Event):
     """Input entered the transcript: a person's, a program's, or what a pack made of it."""
@@ -107,6 +123,7 @@ class Said(Event):
     text: str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Text(Event):
     """A piece of the model's text, as it comes. Shown live; the record keeps the whole message."""
@@ -129,6 +146,7 @@ class Progress(Event):
     text: str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Replied(Event):
     """The model's whole reply to one request."""
@@ -142,6 +160,7 @@ class Replied(Event):
     calls: tuple[ToolCall, ...]
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Called(Event):
     """A tool was asked for. `arguments` are frozen JSON, or None when the model's text was no JSON object."""
@@ -157,12 +176,18 @@ class Called(Event):
     pack: str | None
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Returned(Event):
-    """How that call ended; `pack` names who refused when it was denied. `ms` is wall time of the body."""
+    """How that call ended. `pack` names who refused first when it was denied, `refusals` all who did, each with its
+    `pack` and `reason`. `ms` is wall time of the body.
+
+    `output` is the key of a blob with the whole text when `content` is only a part of it; `concludes` tells that the
+    tool's success is to end the run.
+    """
 
     type: ClassVar[str] = "tool_result"
-    texts: ClassVar[tuple[str, ...]] = ("summary", "content")
+    texts: ClassVar[tuple[str, ...]] = ("summary", "content", "refusals")
 
     step: int
     id: str
@@ -173,14 +198,20 @@ class Returned(Event):
     content: str
     pack: str | None
     ms: float
+    output: str = ""
+    refusals: tuple[Mapping[str, str], ...] = ()
+    concludes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Asked(Event):
-    """A question that only a person may answer came up for a call: `id` is its number within the session."""
+    """A question that only a person may answer came up for a call: `id` is its number within the session.
+
+    `stage` tells whether a guard asks, before the call, or its body, before it did anything.
+    """
 
     type: ClassVar[str] = "interaction"
-    texts: ClassVar[tuple[str, ...]] = ("reason", "arguments", "touches")
+    texts: ClassVar[tuple[str, ...]] = ("reason", "arguments", "touches", "options")
 
     id: int
     kind: Literal["permission", "question"]
@@ -192,6 +223,23 @@ class Asked(Event):
     arguments: Mapping[str, Any]
     touches: tuple[str, ...]
     hash: str
+    stage: Literal["guard", "body"] = "guard"
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Waits(Event):
+    """A call that has begun waits for other sessions, which wait for a person: its body is never called again.
+
+    `job` is the tool's own name of what goes on there, with which `Tool.resume` takes it up.
+    """
+
+    type: ClassVar[str] = "waiting"
+    streamed: ClassVar[bool] = False
+
+    call: str
+    job: str
+    sessions: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +256,7 @@ class Answered(Event):
     by: str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class StepEnd(Event):
     """The step's calls are all committed."""

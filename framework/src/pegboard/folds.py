@@ -37,6 +37,7 @@ class RunRecord:
     input: str
     driver: str
     hash: str
+    resumes: int = 0
     reason: EndReason | None = None
     text: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -46,18 +47,71 @@ class RunRecord:
     open_calls: tuple[Called, ...] = ()
 
 
+def result_of(event: Returned) -> ToolResult:
+    """Return a recorded result as the model reads it."""
+    return ToolResult(event.id, event.name, event.status, event.content, event.summary, event.code)
+
+
 def message_of(event: Event) -> Message | None:
     """Return what an event adds to the transcript, if anything."""
     if isinstance(event, Returned):
-        return ToolResult(event.id, event.name, event.status, event.content, event.summary, event.code)
+        return result_of(event)
     if isinstance(event, Replied):
         return AssistantMessage(event.text, event.calls)
     return UserMessage(event.text) if isinstance(event, Said) else None
 
 
+class Messages:
+    """The transcript as it grows: `all` is append-only.
+
+    The results of a reply stand in the order of its calls, whatever the order of their commits: one that comes before
+    the result of an earlier call, which waits for a person, is held back until that is there.
+    """
+
+    __slots__ = ("_held", "_open", "all")
+
+    def __init__(self) -> None:
+        self.all: list[Message] = []
+        self._open: list[str] = []
+        self._held: dict[str, Message] = {}
+
+    def take(self, event: Event) -> None:
+        """Follow the record by one event."""
+        if isinstance(event, RunEnd):
+            if event.reason != "paused" and self._held:
+                self._release()
+        elif message := message_of(event):
+            if isinstance(event, Replied):
+                self._release()
+                self._open = [call.id for call in event.calls]
+                self.all.append(message)
+            elif isinstance(event, Returned) and event.id in self._open:
+                self._take_result(event.id, message)
+            else:
+                self.all.append(message)
+
+    def _take_result(self, identity: str, message: Message) -> None:
+        if self._open[0] != identity:
+            self._held[identity] = message
+            return
+        self.all.append(message)
+        del self._open[0]
+        while self._open and self._open[0] in self._held:
+            self.all.append(self._held.pop(self._open.pop(0)))
+
+    def _release(self) -> None:
+        """Let go of what is held back: a run that ends without the rest can't be taken up again."""
+        self.all.extend(self._held.values())
+        self._held.clear()
+        self._open = []
+
+
 def transcript(entries: Iterable[Entry]) -> list[Message]:
     """Return the session's messages."""
-    return [message for entry in entries if (message := message_of(entry.event))]
+    messages = Messages()
+    for entry in entries:
+        messages.take(entry.event)
+    return messages.all
 
 
 def start_of(entries: Iterable[Entry]) -> SessionStart | None:
@@ -73,7 +127,7 @@ def runs(entries: Iterable[Entry]) -> dict[int, RunRecord]:
     for entry in entries:
         event = entry.event
         if isinstance(event, RunStart):
-            found[event.run] = RunRecord(event.run, event.agent, event.input, event.driver, event.hash)
+            found[event.run] = RunRecord(event.run, event.agent, event.input, event.driver, event.hash, event.resumes)
         elif run := found.get(event.run):
             found[event.run] = _followed(run, event)
     return found

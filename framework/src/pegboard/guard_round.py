@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, Final
 
-from pegboard.answers import Failed, attempt, current_pack, settle
+from pegboard.answers import Failed, current_pack, describe, settle
 from pegboard.plans import Implementation
 from pegboard.verdicts import Ask, Deny, Verdict
 
@@ -39,9 +39,16 @@ class GuardRound:
 
     def _ask_plain(self) -> Awaitable[Any] | None:
         """Ask guards until one answers with an awaitable; returns that, or None when all were asked."""
-        while self._next < len(self._plan):
-            current_pack.set(self._plan[self._next].pack)  # what a guard registers is its pack's
-            answer = attempt(self._plan[self._next].call, self._call)
+        plan, call = self._plan, self._call
+        while self._next < len(plan):
+            one = plan[self._next]
+            current_pack.set(one.pack)  # what a guard registers is its pack's
+            try:  # not through attempt: this runs for every guard, twice for every call
+                answer = one.call(call)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                answer = Failed(describe(error))
             if answer is not None and inspect.isawaitable(answer):
                 return answer
             self._take(answer)
@@ -63,6 +70,8 @@ class GuardRound:
                 self._take(Failed("no answer"))
             elif task.cancelled():
                 self._take(Failed("it cancelled the task that asked it"))
+            else:
+                task.result()  # what could not even be looked at must not pass
         finally:
             self._turn += 1
             task.cancel()
@@ -80,14 +89,17 @@ class GuardRound:
 
     def _take(self, answer: Any) -> None:
         """Note what the guard whose turn it is answered; one that was late denied, whatever it says."""
-        pack, now = self._plan[self._next].pack, time.monotonic()
-        if now - self._began > GUARD_SECONDS:
+        place, began, now = self._next, self._began, time.monotonic()
+        self._next, self._began = place + 1, now
+        if now - began > GUARD_SECONDS:
             answer = Deny(f"the guard did not answer in {GUARD_SECONDS:g} s")
-        self._next += 1
-        self._began = now
+        if answer is None:
+            return
+        pack = self._plan[place].pack
         match answer:
-            case None:
-                pass
+            case Deny(reason) | Ask(reason) if not isinstance(reason, str):
+                text = f"it returned {type(answer).__name__} whose reason is no text"
+                self.objections.append((pack, Deny(f"the guard failed: {text}")))
             case Deny() | Ask():
                 self.objections.append((pack, answer))
             case Failed(text):

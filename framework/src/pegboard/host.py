@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -12,19 +13,22 @@ from pegboard.agents import Agent, Definition
 from pegboard.answers import current_pack
 from pegboard.archive import Archive
 from pegboard.asking import Broker
+from pegboard.batches import Batch
 from pegboard.config import Config, Places, load_config
+from pegboard.desk import Desk
 from pegboard.discovery import Distribution, discover, in_process
 from pegboard.dispatch import Dispatcher, Fault
 from pegboard.entries import Entry
 from pegboard.errors import ConfigError, Disposed, ModelError, Problem, UsageError
 from pegboard.events import Rebound
+from pegboard.explaining import Explainer, Explanation
 from pegboard.feed import Feed
 from pegboard.frozen import freeze
 from pegboard.hookspecs import Policy
 from pegboard.interactions import Answer, Interaction
-from pegboard.kernel import Kernel, OnAsk
+from pegboard.kernel import Kernel
 from pegboard.loading import Loader
-from pegboard.loop import converse
+from pegboard.loop import converse, take_up
 from pegboard.messages import ToolCall, ToolResult
 from pegboard.models import Model
 from pegboard.packhouse import PackHouse, refuse_missing_packs
@@ -38,11 +42,11 @@ from pegboard.runs import Run
 from pegboard.scopes import Disposer, Scope
 from pegboard.sessions import Listener, Recorder, Session
 from pegboard.settings import read_settings
-from pegboard.snapshot import Snapshot, ToolRegistry
+from pegboard.snapshot import Snapshot, ToolRegistry, checked_tool
 from pegboard.state import Consents
 from pegboard.stores import SessionStore
 from pegboard.text import did_you_mean, one_line
-from pegboard.tools import Tool
+from pegboard.tools import OnAsk, Tool
 
 
 class HostTools:
@@ -60,7 +64,7 @@ class HostTools:
             UsageError: there is a tool of that name, or the name is reserved by another pack.
             Disposed: the host has stopped.
         """
-        return self._registry.register(self._host.scope, tool, current_pack.get())
+        return self._registry.register(self._host.scope, checked_tool(tool), current_pack.get())
 
 
 class Host:
@@ -94,6 +98,7 @@ class Host:
         project = config.project if config.trusted else None
         self.consents = Consents(self.places, project.path if project else None)
         self._started = False
+        self._require = True
         self._stopping: asyncio.Task[None] | None = None
         self._kernel = Kernel(
             dispatcher=self._dispatcher,
@@ -111,6 +116,7 @@ class Host:
             starting_seconds=starting_seconds,
         )
         self._roster = Roster(self._kernel)
+        self._desk = Desk(self._kernel, self._archive, self._roster)
 
     @classmethod
     def open(
@@ -124,12 +130,13 @@ class Host:
         places: Places | None = None,
         directory: Path | None = None,
         starting_seconds: float = 20.0,
+        require: bool = True,
     ) -> "Host":
         """Read the configuration and load every enabled pack.
 
         `packs` are the program's own, by name, beside the installed ones; those named in `policy` claim it.
         `directory` is where a project's settings are looked for; without it none are read. `starting_seconds` is what
-        packs get to connect before a run.
+        packs get to connect before a run; without `require` a required pack may be missing, for looking only.
 
         Raises:
             ConfigError: with everything that is wrong, unless only a pack's own settings are (that pack fails alone).
@@ -158,7 +165,8 @@ class Host:
             raise ConfigError(config.problems)
         host = cls(config, found, places=places, packs=packs, starting_seconds=starting_seconds)
         host._refuse_bad_config()
-        refuse_missing_packs(host.packs, config)
+        host._require = require
+        host._check_required()
         return host
 
     # -- the host's own life
@@ -183,7 +191,7 @@ class Host:
         self._started = True
         try:
             await self._house.start()
-            refuse_missing_packs(self.packs, self.config)
+            self._check_required()
         except BaseException:
             await self.stop()
             raise
@@ -431,7 +439,8 @@ class Host:
     ) -> Run:
         """Queue an input for a run of its own and return the run; must be called in a running event loop.
 
-        `on_ask` is what becomes of a question that no front end answers: a denial, or it waits for `answer`.
+        `on_ask` is what becomes of a question that no front end answers: a denial, it waits for `answer`, or the run
+        ends paused and another one goes on when it has its answer (`finish` of the run waits for that).
 
         Raises:
             UsageError: the session has no live agent.
@@ -448,7 +457,11 @@ class Host:
         results: list[ToolResult] = []
 
         async def drive(run: Run) -> str:
-            results.append(await run.call(call))
+            batch = Batch.by_program(run, call)
+            try:
+                await run.settle(batch)
+            finally:
+                results.extend(batch.results)
             return results[0].content
 
         said = f"{call.name} {call.arguments}"
@@ -465,20 +478,62 @@ class Host:
         return agent
 
     def open_interactions(self, session: str | None = None) -> tuple[Interaction, ...]:
-        """Return what waits for a person's answer, oldest first; of one root session and its children if named."""
+        """Return what waits for an answer in a run that is under way, oldest first; of one root session if named."""
         return self._kernel.broker.open(session)
 
     async def next_interaction(self, session: str | None = None) -> Interaction:
-        """Wait until something waits for a person's answer, and return the first of it; see `open_interactions`."""
+        """Wait until a run under way waits for an answer, and return the first of it; see `open_interactions`."""
         return await self._kernel.broker.next(session)
 
-    def answer(self, session: str, interaction: int, answer: Answer) -> None:
+    async def interactions(self, session: str) -> list[Interaction]:
+        """Return what waits for an answer in the whole tree of agents that a session is part of, paused or under way.
+
+        Only the first can be answered. It is read from the record, so it is the same after a restart.
+        """
+        return await self._desk.queue(session)
+
+    async def answer(self, session: str, interaction: int, answer: Answer) -> Run | None:
         """Answer an interaction for a person. Of a tree of agents only the first open one can be answered.
 
+        Of a paused turn the answer is recorded; after the last one the run that goes on begins, and is returned, if the
+        root session has a live agent.
+
         Raises:
-            UsageError: it is not open, or another one comes first.
+            UsageError: it is not open, another one comes first, or that is no answer to it.
         """
-        self._kernel.broker.answer(session, interaction, answer)
+        if self._kernel.broker.has(session, interaction):
+            self._kernel.broker.answer(session, interaction, answer)
+            return None
+        root = await self._desk.answer(session, interaction, answer)
+        agent = self._roster.get(root)
+        if agent is None or agent.current_run is not None or await self._desk.queue(root):
+            return None
+        return await self.resume(agent)
+
+    async def resume(
+        self, session: "Session | Agent | str", *, allow_writes: bool | None = None, on_ask: OnAsk | None = None
+    ) -> Run:
+        """Begin a run that goes on with a paused turn: its calls that waited, then the model.
+
+        What is not given is as it was for the paused run in this process, else `pause` without blanket writes.
+
+        Raises:
+            UsageError: the session is not paused, has no live agent, or something of it has no answer yet.
+            Disposed: its agent is gone.
+        """
+        agent = self._agent_of(session)
+        await self._desk.catch_up(agent)
+        turn = await self._desk.paused_turn(agent.id)
+        if agent.current_run is not None:
+            raise UsageError(f"session {agent.id} has a run under way; wait for its end")
+        before = agent.paused_run
+        writes = allow_writes if allow_writes is not None else before is not None and before.allow_writes
+        asks: OnAsk = on_ask or (before.on_ask if before else "pause")
+        drive = partial(take_up, turn=turn)
+        asks_model = bool(turn.route)
+        return agent.resume(
+            Run(agent, drive, turn.input, allow_writes=writes, on_ask=asks, asks_model=asks_model, resumes=turn.run)
+        )
 
     # -- watching
 
@@ -514,6 +569,14 @@ class Host:
         """
         return await Run(agent, converse, "").prepare()
 
+    async def explain(self, agent: Agent, name: str) -> Explanation:
+        """Return whether the agent would be offered the tool, and why: what hides it, or who is asked at each call.
+
+        Raises:
+            HookFailure: a pack failed while the prompt was assembled.
+        """
+        return (await Explainer.of(agent)).explain(name)
+
     def snapshot(self) -> Snapshot:
         """Return what an agent with nothing of its own would be offered now."""
         return self._kernel.tools.view(self.scope).snapshot
@@ -539,6 +602,10 @@ class Host:
         return {name: spec.pack for name, spec in self._dispatcher.specs.items()}
 
     # -- refusals at start
+
+    def _check_required(self) -> None:
+        if self._require:
+            refuse_missing_packs(self.packs, self.config)
 
     def _refuse_bad_config(self) -> None:
         problems = list(self.config.problems)

@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """A question for a person. `root` is the session at the top of the tree of agents: the one the person talks to.
+    """A question for a person; what is asked is in `reason`.
 
-    All texts come from outside and are to be shown escaped. `hash` binds a yes to tool, arguments and touches;
-    `person` tells that no blanket yes counts.
+    `root` is the session at the top of the tree of agents: the one the person talks to. All texts come from outside
+    and are to be shown escaped. `hash` binds a yes to tool, arguments and touches;
+    `person` tells that no blanket yes counts. `options` are answers that a question offers.
     """
 
     session: str
@@ -26,6 +27,7 @@ class Interaction:
     arguments: Mapping[str, Any]
     touches: tuple[str, ...]
     hash: str
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

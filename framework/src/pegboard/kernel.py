@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pegboard.answers import current_pack
 from pegboard.dispatch import Dispatcher, Fault
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pegboard.models import Model
     from pegboard.processes import Process, ProcessSpec
     from pegboard.stores import SessionStore
-
-OnAsk = Literal["deny", "wait"]
 
 
 @dataclass(slots=True)
@@ -56,6 +54,24 @@ class Kernel:
         store = self._opened = self._opened or await self.store()
         recorded, raised = await self.recorder.record(agent.session, agent.scope, store, events, agent.name)
         return recorded[-len(events) :], raised
+
+    async def keep(self, data: bytes) -> str:
+        """Keep bytes with the sessions; returns their key.
+
+        Raises:
+            PegboardError: the store could not be opened, or could not keep them.
+        """
+        store = self._opened = self._opened or await self.store()
+        return await store.put_blob(data)
+
+    async def kept(self, key: str) -> bytes:
+        """Return kept bytes.
+
+        Raises:
+            LookupError: there are none under that key.
+        """
+        store = self._opened = self._opened or await self.store()
+        return await store.get_blob(key)
 
 
 class Tasks:

@@ -2,18 +2,42 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 
 from pegboard.answers import being_cancelled, describe
+from pegboard.batches import Batch, identified
 from pegboard.dispatch import HookFailure, Misfit, Stop
 from pegboard.errors import ModelError
 from pegboard.events import Event, Replied, Said, StepEnd, StepStart, Text
-from pegboard.messages import AssistantMessage, Message, ToolCall, Transcript, UserMessage
+from pegboard.messages import AssistantMessage, Message, ToolCall, Transcript, Usage, UserMessage
 from pegboard.models import Finish, ModelEvent, ModelReply, ModelRequest, TextDelta
 from pegboard.pipeline import RecordLost
 from pegboard.prompting import assemble_history
+from pegboard.repeats import Repeats
+from pegboard.results import LIMIT, TRUNCATED, failed
 from pegboard.runs import Run, Step
+from pegboard.slotted import direct_init
+from pegboard.turns import Turn
 from pegboard.verdicts import EndRun, Enter, Reject
+
+
+@dataclass(slots=True)
+class Tally:
+    """What is counted over a turn, across its pauses: calls, whether a reply was cut off, batches that repeat."""
+
+    calls: int = 0
+    cut_off: bool = False
+    repeats: Repeats = field(default_factory=Repeats)
+
+    @classmethod
+    def of(cls, turn: Turn) -> "Tally":
+        """Count what a turn has come to; its last batch, if it waits, is judged when it is complete."""
+        tally = cls(turn.calls, turn.cut_off)
+        for batch in turn.batches:
+            if len(batch.done) == len(batch.calls) and not batch.cut_off:
+                tally.repeats.take(batch.calls, batch.done)
+        return tally
 
 
 async def converse(run: Run) -> str:
@@ -22,34 +46,75 @@ async def converse(run: Run) -> str:
     Raises:
         EndRun: the run ends otherwise.
     """
+    return await _go_on(run, Tally(), 1, (run.said,))
+
+
+async def take_up(run: Run, turn: Turn) -> str:
+    """Go on with a turn that had paused: first the calls that waited, then the model as in `converse`.
+
+    Raises:
+        EndRun: the run ends otherwise; paused, if a person is asked again.
+    """
+    run.step, tally = turn.step, Tally.of(turn)
+    batch = Batch.taken_up(run, turn.open, tally.repeats, turn.batches[-1] if turn.batches else None)
+    await run.settle(batch)
+    _heed(batch)
+    if not turn.route or (batch.conclusion is not None and await _is_over(run)):
+        return batch.conclusion or (batch.results[-1].content if batch.results else "")
+    return await _go_on(run, tally, turn.step + 1, ())
+
+
+async def _go_on(run: Run, tally: Tally, first: int, said: tuple[str, ...]) -> str:
     agent, text = run.agent, ""
-    messages = (*agent.inbox.claim(), run.said)
-    for number in range(1, agent.definition.limits.steps + 1):
-        reply = await _take_step(run, number, messages)
-        if reply is None:
+    for number in range(first, agent.definition.limits.steps + 1):
+        claimed = agent.inbox.claim()  # not before there is a step for it
+        taken = await _take_step(run, tally, number, claimed, said)
+        said = ()
+        if taken is None:
             return text
-        if not reply.calls:
-            text = reply.text
-            if not agent.inbox.steered:
-                await agent.kernel.dispatcher.in_order("run_stopping", run, scope=agent.scope)
-                run.check()
-            if not agent.inbox.steered:
-                return text
+        text = taken.text
+        if taken.is_last and await _is_over(run):
+            return text
         run.check()
-        messages = agent.inbox.claim()
     raise EndRun("limit", f"the run was stopped after {agent.definition.limits.steps} steps")
 
 
-async def _take_step(run: Run, number: int, texts: tuple[str, ...]) -> AssistantMessage | None:
+async def _is_over(run: Run) -> bool:
+    """Whether nobody steers: the packs may, when the model owes nothing more."""
+    agent = run.agent
+    run.check()
+    if not agent.inbox.steered:
+        await agent.kernel.dispatcher.in_order("run_stopping", run, scope=agent.scope)
+        run.check()
+    return not agent.inbox.steered
+
+
+@direct_init
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a step came to: the text that would be the run's, and whether nothing is owed after it."""
+
+    text: str
+    is_last: bool
+
+
+async def _take_step(
+    run: Run, tally: Tally, number: int, claimed: tuple[str, ...], said_first: tuple[str, ...]
+) -> _Taken | None:
     """One model request and its tool calls; None if no pack let anything enter the first step."""
     agent = run.agent
-    history = await assemble_history(agent, run.snapshot)
-    run.check()
-    given = Step(agent, run.number, number, tuple(UserMessage(text) for text in texts))
-    step = await agent.kernel.dispatcher.fold("agent_pre_step", agent.scope, given, _accept)
-    run.check()
-    if isinstance(step, Reject):
-        raise EndRun("blocked", step.reason)
+    try:
+        history = await assemble_history(agent, run.snapshot)
+        run.check()
+        given = Step(agent, run.number, number, tuple(UserMessage(text) for text in (*claimed, *said_first)))
+        step = await agent.kernel.dispatcher.fold("agent_pre_step", agent.scope, given, _accept)
+        run.check()
+        if isinstance(step, Reject):
+            raise EndRun("blocked", step.reason)
+    except BaseException as error:
+        if claimed:
+            agent.drop_texts(claimed, error.text if isinstance(error, EndRun) else describe(error))
+        raise
     if not step.messages and number == 1:
         return None
     run.step = number
@@ -59,14 +124,47 @@ async def _take_step(run: Run, number: int, texts: tuple[str, ...]) -> Assistant
     entered = tuple(UserMessage(event.text) for event in recorded if isinstance(event, Said))  # as the filters left it
     try:
         reply = await _ask_model(run, history, entered)
-        (told,) = await run.record(Replied(*run.head(), number, reply.text, reply.calls))
+        calls, given_ids = identified(reply.message.calls, f"{run.number}-{number}")
+        (told,) = await run.record(Replied(*run.head(), number, reply.message.text, calls))
         if run.filtered and isinstance(told, Replied) and told.text:
             run.show_filtered(Text(*run.head(), number, told.text))  # no delta of it was shown as it came
-        for call in reply.calls:
-            await run.call(call)
-        return reply
+        if reply.stop == "max-tokens":
+            return await _reject(run, tally, reply.message.text, calls)
+        if not calls:
+            return _Taken(reply.message.text, is_last=True)
+        return await _run_calls(run, tally, calls, given_ids)
     finally:
         await run.record(StepEnd(*run.head(), number, run.usage - before))
+
+
+async def _run_calls(run: Run, tally: Tally, calls: Sequence[ToolCall], given_ids: frozenset[str]) -> _Taken:
+    """Run the calls of a reply, all or none: over the limit of the turn each gets a result without running."""
+    limit = run.agent.definition.limits.tool_calls
+    if tally.calls + len(calls) > limit:
+        over = failed(LIMIT, f"the limit of {limit} tool calls is reached; nothing of this reply was run")
+        await run.settle(Batch.rejected(run, calls, over))
+        raise EndRun("limit", f"the run was stopped: {limit} tool calls are its limit")
+    tally.calls += len(calls)
+    batch = Batch.of(run, calls, tally.repeats, given_ids)
+    await run.settle(batch)
+    _heed(batch)
+    return _Taken(batch.conclusion or "", is_last=batch.conclusion is not None)
+
+
+def _heed(batch: Batch) -> None:
+    if batch.verdict == "stop":
+        raise EndRun("limit", "the run was stopped: the model repeats the same calls, with the same results")
+
+
+async def _reject(run: Run, tally: Tally, text: str, calls: Sequence[ToolCall]) -> _Taken:
+    """Run nothing of a reply that was cut off: the model may try once more in a turn (B19)."""
+    if calls:
+        told = "your reply was cut off at its length limit, so none of its calls was run; send fewer or shorter ones"
+        await run.settle(Batch.rejected(run, calls, failed(TRUNCATED, told)))
+    if not calls or tally.cut_off:
+        raise EndRun("max-tokens", text)
+    tally.cut_off = True
+    return _Taken("", is_last=False)
 
 
 def _accept(step: Step, answer: object) -> Step | Stop:
@@ -80,12 +178,13 @@ def _accept(step: Step, answer: object) -> Step | Stop:
     raise Misfit(f"{type(answer).__name__}, not Enter, Reject or None")
 
 
-async def _ask_model(run: Run, history: Sequence[Message] | None, entered: tuple[UserMessage, ...]) -> AssistantMessage:
+async def _ask_model(run: Run, history: Sequence[Message] | None, entered: tuple[UserMessage, ...]) -> ModelReply:
     """Make one request, inside the packs' wrappers, and show its text as it comes.
 
     Raises:
         ModelError: from the model, or because it failed otherwise or its stream had no end.
     """
+    run.check()  # a cancel that came while something was recorded interrupted nothing
     agent = run.agent
     messages: Sequence[Message] = Transcript(agent.session.messages) if history is None else (*history, *entered)
     request = ModelRequest(
@@ -103,9 +202,18 @@ async def _ask_model(run: Run, history: Sequence[Message] | None, entered: tuple
         "wrap_model_call", agent.scope, partial(_one_request, run), request, wanted=ModelReply
     )
     run.check()
-    if reply.stop == "max-tokens":
-        raise EndRun("max-tokens", reply.message.text)
-    return reply.message
+    if not _is_reply(reply):
+        raise ModelError("a pack around the model returned a reply that is none", "response")
+    return reply
+
+
+def _is_reply(reply: ModelReply) -> bool:
+    message = reply.message
+    return isinstance(message, AssistantMessage) and isinstance(message.text, str) and all(map(_is_call, message.calls))
+
+
+def _is_call(call: object) -> bool:
+    return isinstance(call, ToolCall) and all(isinstance(text, str) for text in (call.id, call.name, call.arguments))
 
 
 async def _one_request(run: Run, request: ModelRequest) -> ModelReply:
@@ -118,9 +226,9 @@ async def _one_request(run: Run, request: ModelRequest) -> ModelReply:
         try:
             async for event in events:
                 run.check()
+                reply.take(event)
                 if isinstance(event, TextDelta):
                     run.show(Text(*run.head(), run.step, event.text))
-                reply.take(event)
         finally:
             if close := getattr(events, "aclose", None):
                 await close()
@@ -148,9 +256,13 @@ class _Reply:
 
     def take(self, event: ModelEvent) -> None:
         match event:
-            case TextDelta(delta):
+            case TextDelta(str() as delta):
                 self.text.append(delta)
-            case ToolCall():
+            case ToolCall() if _is_call(event):
                 self.calls.append(event)
-            case Finish():
+            case Finish(Usage()):
                 self.finish = event
+            case TextDelta() | ToolCall() | Finish():
+                raise ModelError(
+                    f"the model's adapter gave a {type(event).__name__} with a field of another type", "response"
+                )

@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, overload
+from typing import Final, Literal, overload
+
+from pegboard.slotted import direct_init
 
 Status = Literal["ok", "error", "denied", "aborted", "indeterminate"]
 EndReason = Literal["completed", "paused", "blocked", "aborted", "interrupted", "limit", "max-tokens", "error"]
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens that one or more model requests used; a model that counts nothing reports zero."""
@@ -22,6 +25,10 @@ class Usage:
         return Usage(self.input_tokens - other.input_tokens, self.output_tokens - other.output_tokens)
 
 
+NO_USAGE: Final = Usage()
+
+
+@direct_init
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's request for one tool; `arguments` is the JSON text as the model wrote it (empty means `{}`)."""
@@ -31,6 +38,7 @@ class ToolCall:
     arguments: str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class UserMessage:
     """Input from the person or program that drives the session."""
@@ -38,6 +46,7 @@ class UserMessage:
     text: str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
     """One complete reply of the model."""
@@ -46,6 +55,7 @@ class AssistantMessage:
     calls: tuple[ToolCall, ...] = ()
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """How one call ended. `content` is what the model reads, `summary` the few words a person reads.

@@ -1,20 +1,22 @@
 """The model protocol: one async stream of events from messages, tools and settings."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from dataclasses import dataclass
+from typing import Generic, Literal, Protocol, TypeVar
 
-from pegboard.messages import AssistantMessage, Message, ToolCall, Usage
+from pegboard.messages import NO_USAGE, AssistantMessage, Message, ToolCall, Usage
+from pegboard.slotted import direct_init
 from pegboard.tools import Tool
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request. `messages` is a view of the session's transcript and `tools` the run's snapshot, sorted by name.
 
-    Both are shared, never copied; whatever is derived from `tools` may be cached by its identity. `usage` is what the
-    root agent and all its descendants have used before this request; a wrapper that changes `route` falls back to
-    another model.
+    Both are shared, never copied; whatever is derived from `tools` may be cached by its identity (`PerTools`). `usage`
+    is what the root agent and all its descendants have used before this request; a wrapper that changes `route` falls
+    back to another model.
     """
 
     prompt: str
@@ -24,18 +26,20 @@ class ModelRequest:
     session: str = ""
     run: int = 0
     step: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """The whole answer to one request, as `wrap_model_call` sees it."""
 
     message: AssistantMessage
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     stop: Literal["end", "max-tokens"] = "end"
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class TextDelta:
     """A piece of the reply's text, in order."""
@@ -43,12 +47,41 @@ class TextDelta:
     text: str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Finish:
     """The end of a reply: why it stopped, and what it used. A stream without one counts as cut off."""
 
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = NO_USAGE
     stop: Literal["end", "max-tokens"] = "end"
+
+
+_T = TypeVar("_T")
+
+
+class PerTools(Generic[_T]):
+    """What an adapter derives from a request's tools, such as its wire definitions: made anew only for other tools.
+
+    Example:
+        >>> definitions = PerTools(lambda tools: [tool.definition for tool in tools])
+        >>> definitions(())
+        []
+    """
+
+    def __init__(self, make: Callable[[tuple[Tool, ...]], _T], keep: int = 8) -> None:
+        self._make = make
+        self._keep = keep
+        self._made: dict[int, tuple[tuple[Tool, ...], _T]] = {}  # by identity; the tools are kept, so it stays theirs
+
+    def __call__(self, tools: tuple[Tool, ...]) -> _T:
+        """Return what was made of exactly these tools."""
+        found = self._made.get(id(tools))
+        if found is None:
+            found = (tools, self._make(tools))
+            while len(self._made) >= self._keep:
+                del self._made[next(iter(self._made))]
+            self._made[id(tools)] = found
+        return found[1]
 
 
 # What `wrap_model_call` gets to go on with.

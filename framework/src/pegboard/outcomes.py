@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pegboard.cancel import CancelSignal
 from pegboard.messages import Status
+from pegboard.slotted import direct_init
 from pegboard.tools import Tool, Touch
 
 if TYPE_CHECKING:
@@ -14,9 +15,13 @@ if TYPE_CHECKING:
 _NOTHING: Any = object()
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """A call whose body runs, or that has ended: `cancel` tells the body to stop, as a timeout or a cancel does."""
+    """A call whose body runs, or that has ended: `cancel` tells the body to stop, as a timeout or a cancel does.
+
+    `add_context` adds a text to what the model reads beside the result.
+    """
 
     agent: "Agent"
     run: int
@@ -27,8 +32,10 @@ class ToolRun:
     arguments: Mapping[str, Any]
     touches: tuple[Touch, ...]
     cancel: CancelSignal
+    add_context: Callable[[str], object] = str
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a call ended. `value` is what the body returned, as JSON data; None unless `status` is `ok`.
@@ -59,10 +66,14 @@ ProceedTool = Callable[[], Awaitable[Outcome]]
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """`tool_post_execute` lets a result pass with other content, or with another value, which is rendered anew."""
+    """`tool_post_execute` lets a result pass with other content, or with another value, which is rendered anew.
+
+    `contexts` are texts for the model beside the result; they follow those of the tool and of its wrappers.
+    """
 
     content: str | None = None
     value: Any = _NOTHING
+    contexts: tuple[str, ...] = ()
 
     @property
     def changes_value(self) -> bool:
@@ -72,6 +83,10 @@ class Accept:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`tool_post_execute` turns a result into a failure; the feedback is what the model reads."""
+    """`tool_post_execute` turns a result into a failure; the feedback is what the model reads, with the `contexts`.
+
+    Those that the tool itself had are dropped.
+    """
 
     feedback: str
+    contexts: tuple[str, ...] = ()

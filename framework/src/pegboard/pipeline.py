@@ -1,348 +1,400 @@
 """One tool call from the model's words to its result: look up, check, guard, record, guard again, run, post, render.
 
-`execute` walks a call through these rooms in order and returns exactly one result on every path.
+A `Walk` takes a call through these rooms in order. It has exactly one result on every path, unless it waits for a
+person whom another run asks: then that run takes it up again.
 """
 
 import asyncio
+import inspect
+import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from pegboard.answers import current_pack, describe
-from pegboard.bodies import TIMEOUT, Ended, run_body
+from pegboard.answers import being_cancelled, current_pack, describe
+from pegboard.asking import Suspended
+from pegboard.bodies import heed_cancel, hurried, run_body
 from pegboard.cancel import CancelSignal
-from pegboard.dispatch import HookFailure, Misfit, Stop
-from pegboard.errors import InvalidArguments, PegboardError
-from pegboard.frozen import freeze, read_object
+from pegboard.contexts import Contexts
+from pegboard.dispatch import HookFailure
+from pegboard.errors import InvalidArguments
+from pegboard.frozen import freeze, read_object, thaw
 from pegboard.guarding import KERNEL, Gate, GuardedCall, Refusal, resolve_touches
-from pegboard.messages import ToolCall, ToolResult
-from pegboard.outcomes import Accept, Block, Outcome, ToolRun
-from pegboard.processes import Process, ProcessSpec, complete
+from pegboard.messages import ToolCall
+from pegboard.needs import NeedsAnswer, NeedsApproval, NeedsPerson, Waiting
+from pegboard.outcomes import Outcome, ToolRun
+from pegboard.posting import Posting
+from pegboard.results import (
+    ABORTED_CALL,
+    BEFORE_DISPATCH,
+    INVALID_ARGS,
+    RUNNING,
+    STALE_APPROVAL,
+    TOOL_FAILED,
+    UNANSWERED,
+    UNKNOWN_TOOL,
+    WITHDRAWN,
+    Announced,
+    Settled,
+    as_result,
+    denied,
+    failed,
+    held,
+    outcome_of,
+)
 from pegboard.snapshot import Offered
-from pegboard.streams import Completed
+from pegboard.surroundings import Surroundings
 from pegboard.text import did_you_mean, one_line
-from pegboard.tools import Tool, ToolContext, Touch
+from pegboard.tools import Tool, Touch
+from pegboard.turns import OpenCall
 
 if TYPE_CHECKING:
     from pegboard.runs import Run
-
-UNKNOWN_TOOL: Final = "UNKNOWN_TOOL"
-INVALID_ARGS: Final = "INVALID_ARGS"
-INVALID_TOOL_OUTPUT: Final = "INVALID_TOOL_OUTPUT"
-DENIED: Final = "DENIED"
-TIMED_OUT: Final = "TIMEOUT"
-TOOL_FAILED: Final = "TOOL_FAILED"
-ABORTED: Final = "ABORTED"
-ABORTED_BEFORE_DISPATCH: Final = "ABORTED_BEFORE_DISPATCH"
-INDETERMINATE: Final = "INDETERMINATE"
-LIMIT: Final = "LIMIT"
-WITHDRAWN: Final = "WITHDRAWN"
-BLOCKED: Final = "BLOCKED"
-
-
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """A call as it is recorded, before its body runs; `arguments` are frozen, None if the text was no JSON object."""
-
-    call: ToolCall
-    arguments: Mapping[str, Any] | None = None
-    offered: Offered | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The result of a call, who refused it if it was denied, and the body's wall time in milliseconds."""
-
-    result: ToolResult
-    refused_by: str | None = None
-    ms: float = 0.0
-
-
-class _Stopped(Exception):
-    """Ends the walk of a call early, with its outcome."""
-
-    def __init__(self, outcome: Outcome, refused_by: str | None = None) -> None:
-        self.outcome = outcome
-        self.refused_by = refused_by
-        super().__init__()
-
-
-async def execute(
-    call: ToolCall, run: "Run", gate: Gate, announce: Callable[[Announced], Awaitable[object]]
-) -> Settled:
-    """Take one call through the whole pipeline; it is announced once and has one result, whatever becomes of it."""
-    walk = _Walk(call, run, gate, announce)
-    try:
-        outcome = await walk.through()
-    except _Stopped as stopped:
-        outcome, walk.refused_by = stopped.outcome, stopped.refused_by
-    except (KeyboardInterrupt, RecordLost):
-        raise
-    except BaseException as error:
-        task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
-            task.uncancel()  # bodies are shielded: either nothing of the call has happened yet, or the body has ended
-            run.signal.cancel("the run was cancelled")
-            outcome = walk.outcome or _BEFORE_DISPATCH
-        else:  # a schema or the like of a tool raised what it may not
-            outcome = _failed(TOOL_FAILED, describe(error))
-    await walk.announce()
-    outcome = await walk.post(outcome)
-    return Settled(_as_result(call, outcome), walk.refused_by, walk.ms)
 
 
 class RecordLost(Exception):
     """The store could not keep an entry: the run must end, and a tool must not run unrecorded."""
 
 
-class _Walk:
-    """One call on its way."""
+class _Stopped(Exception):
+    """Ends the walk of a call early, with its outcome."""
+
+    def __init__(self, outcome: Outcome, *refusals: Refusal) -> None:
+        self.outcome = outcome
+        self.refusals = refusals
+        super().__init__()
+
+
+class _Needs(BaseException):
+    """Carries what a body needs out of the packs' wrappers, past those that catch every Exception."""
+
+    def __init__(self, needed: NeedsPerson | Waiting) -> None:
+        self.needed = needed
+        super().__init__()
+
+
+class Walk:
+    """One call on its way: `admit`, `body` when it is `ready`, `satisfy` what that `needs`, then `settle`.
+
+    It `waits` if a person must answer first, in another run.
+
+    `taken_up` is what an earlier run left of it. A call `by_program` may use what is never shown to a model (rule 5).
+    """
 
     def __init__(
-        self, call: ToolCall, run: "Run", gate: Gate, announce: Callable[[Announced], Awaitable[object]]
+        self, run: "Run", call: ToolCall, taken_up: OpenCall | None = None, *, by_program: bool = False
     ) -> None:
-        self.call = call
         self.run = run
-        self.gate = gate
-        self.offered = run.snapshot.get(call.name)
-        self.shown: Mapping[str, Any] | None = None
-        self.touches: tuple[Touch, ...] = ()
-        self.signal = CancelSignal()
-        self.outcome: Outcome | None = None
-        self.refused_by: str | None = None
-        self.ms = 0.0
-        self._announce: Callable[[Announced], Awaitable[object]] | None = announce
+        self.call = call
+        self.ready = self.waits = False
+        self.needs: NeedsPerson | Waiting | None = None
+        self._taken_up = taken_up
+        # A call that was taken up keeps to its old definition: the hash of its approval holds it to that.
+        self._offered = (run.agent.view() if taken_up or by_program else run.snapshot).get(call.name)
+        self._gate = Gate(run, taken_up.approved if taken_up else ())
+        self._shown: Mapping[str, Any] | None = None
+        self._arguments: dict[str, Any] = {}
+        self._touches: tuple[Touch, ...] = ()
+        self._signal = CancelSignal()
+        self._ended: Outcome | None = None  # how the call ended
+        self._of_body: Outcome | None = None  # how its body did; RUNNING from its beginning
+        self._refusals: tuple[Refusal, ...] = ()
+        self._announced = taken_up is not None and taken_up.called
+        self._approved = taken_up is not None and taken_up.body_approved
+        self._answer = taken_up.answer if taken_up else None
+        self._contexts = Contexts()
+        self._delegated = taken_up is not None and taken_up.waits is not None  # its body has had effects
+        self._concludes = False
+        self._needed: NeedsPerson | Waiting | None = None
+        self._body_ended: asyncio.Event | None = None
+        self._ms = 0.0
 
-    async def announce(self) -> None:
-        if self._announce is not None:
-            tell, self._announce = self._announce, None
-            await tell(Announced(self.call, self.shown, self.offered))
+    @property
+    def parallel(self) -> bool:
+        """Whether its body may run beside others; what is not known may not (T45)."""
+        return self._offered is not None and self._offered.tool.concurrency == "parallel"
 
-    async def through(self) -> Outcome:
-        run = self.run
-        arguments, offered = self._check()
-        self.touches = await self._ask(offered, "intent", None)
-        await self.announce()
-        await self._ask(offered, "dispatch", self.touches)
-        if run.signal.cancelled:
-            return _BEFORE_DISPATCH
-        unlink = run.signal.on_cancel(lambda: self.signal.cancel(run.signal.cause or "cancelled"))
-        if offered.tool.takes_context:
-            arguments["ctx"] = self._context(offered)
+    def refuse(self, outcome: Outcome) -> None:
+        """End it without asking anybody: `admit` then only announces it."""
+        self._ended = outcome
+
+    def stopped(self) -> None:
+        """End it because its task was cancelled before it began."""
+        self._ended = self._ended or self._of_body or BEFORE_DISPATCH
+
+    def abort(self) -> None:
+        """End it because its run ends; one that waited for a person will never be asked for again."""
+        self.waits = False
+        self._ended = ABORTED_CALL if self._delegated else BEFORE_DISPATCH
+
+    # -- the rooms
+
+    async def admit(self) -> None:
+        """Let it pass everyone who may object, and record it; afterwards it is `ready`, `waits`, or has ended."""
+        if self._ended is None:
+            await self._take(self._admit())
+        if self._ended is not None:
+            await self._announce()
+
+    async def body(self) -> None:
+        """Run the body inside the packs' wrappers; afterwards it has ended, or `needs` somebody."""
+        self.ready = False
+        await self._take(self._run_body())
+
+    async def satisfy(self) -> None:
+        """Get what the body needs; afterwards it is `ready` to be called again, `waits`, or has ended."""
+        needs, self.needs = self.needs, None
+        if needs is not None:
+            await self._take(self._satisfy(needs))
+
+    async def settle(self) -> Settled | None:
+        """Show the result to the packs, and return it; None while it waits for a person."""
+        if self.waits:
+            return None
+        await self._announce()
+        posting = Posting(self.run, self.call, self._offered, self._contexts)
+        outcome = await posting.after(self._ended or BEFORE_DISPATCH, self._of_body, self._running)
+        outcome = self._contexts.beside(outcome)
+        return Settled(as_result(self.call, outcome), self._refusals, self._ms, self._concludes)
+
+    async def _take(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do a part of the way; whatever stops it there becomes the call's outcome."""
         try:
-            outcome = await self._around(offered.tool, arguments)
-        except HookFailure as failure:
-            return _failed(TOOL_FAILED, str(failure))
-        finally:
-            unlink()
-        return outcome if outcome is self.outcome else _held(self.call, offered.tool, outcome)
+            await work
+        except _Stopped as stopped:
+            self._ended, self._refusals = stopped.outcome, stopped.refusals
+        except Suspended:
+            self.waits = True
+        except (KeyboardInterrupt, RecordLost):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and being_cancelled(error):
+                # Bodies are shielded: nothing has happened yet, or the body has ended.
+                heed_cancel(error, self.run.signal)
+                self._ended = self._of_body or BEFORE_DISPATCH
+            else:  # a schema or the like of a tool raised what it may not
+                self._ended = failed(TOOL_FAILED, describe(error))
 
-    def _context(self, offered: Offered) -> ToolContext:
-        session, run, loop = self.run.agent.session, self.run, asyncio.get_running_loop()
-        return ToolContext(
-            session.directory,
-            session.id,
-            self.signal,
-            spawn=self._spawn,
-            progress=lambda text: loop.call_soon_threadsafe(run.progress, text, offered.pack),
-            wait=partial(_wait_in_thread, loop),
-            note=run.note,
-            run=self._run_process,
-        )
+    async def _announce(self) -> None:
+        if not self._announced:
+            self._announced = True
+            await self.run.announce(Announced(self.call, self._shown, self._offered))
 
-    async def _spawn(self, spec: ProcessSpec) -> Process:
-        pack, agent = self.offered.pack if self.offered else "", self.run.agent
-        return await agent.kernel.spawn(replace(spec, owner=pack, session=agent.session.id))
-
-    async def _run_process(self, spec: ProcessSpec, *, cap: int = 30_000) -> Completed:
-        return await complete(await self._spawn(spec), self.signal, cap)
-
-    async def _around(self, tool: Tool, arguments: dict[str, Any]) -> Outcome:
-        """Run the body inside the packs' wrappers; it runs once, whatever these do."""
-        dispatcher, scope = self.run.agent.kernel.dispatcher, self.run.agent.scope
-        if not dispatcher.plan("wrap_tool_call", scope):
-            return await self._body(tool, arguments)
-
-        async def body(_running: ToolRun) -> Outcome:
-            if self.outcome is not None:
-                return _failed(TOOL_FAILED, "a pack asked for the body a second time; it runs once")
-            return await self._body(tool, arguments)
-
-        outcome: Outcome = await dispatcher.around("wrap_tool_call", scope, body, self._running(), wanted=Outcome)
-        return outcome
-
-    async def _body(self, tool: Tool, arguments: dict[str, Any]) -> Outcome:
-        if self.signal.cancelled:  # while a pack's wrapper waited
-            return _BEFORE_DISPATCH
-        self.outcome = _RUNNING  # counts as begun from here on
-        began = time.perf_counter()
-        token = current_pack.set(self.offered.pack if self.offered else "")  # what the body registers is its pack's
-        ended = await run_body(tool, arguments, self.signal, self.run.signal.cancel)
-        current_pack.reset(token)
-        self.ms = (time.perf_counter() - began) * 1000
-        self.outcome = _outcome(self.call, tool, ended, self.signal)
-        return self.outcome
-
-    def _running(self) -> ToolRun:
-        call, run, offered = self.call, self.run, self.offered
-        tool, pack = (offered.tool, offered.pack) if offered else (None, None)
-        shown = self.shown or {}
-        return ToolRun(run.agent, run.number, call.id, call.name, tool, pack, shown, self.touches, self.signal)
-
-    async def post(self, outcome: Outcome) -> Outcome:
-        """Show a result, whatever it is, to the packs that may change or block it."""
-        dispatcher, scope = self.run.agent.kernel.dispatcher, self.run.agent.scope
-        if not dispatcher.plan("tool_post_execute", scope):
-            return outcome
-        try:
-            after: Outcome = await dispatcher.fold("tool_post_execute", scope, outcome, self._accept, self._running())
-        except HookFailure as failure:
-            after = _failed(TOOL_FAILED, str(failure))
-        # A refusal stays one, whatever it reads like after all.
-        return replace(after, status="denied", code=DENIED) if outcome.status == "denied" else after
-
-    def _accept(self, outcome: Outcome, answer: object) -> "Outcome | Stop":
-        match answer:
-            case Block(feedback) if isinstance(feedback, str):
-                return Stop(Outcome("error", feedback, one_line(feedback, 120), BLOCKED))
-            case Accept(content) if content is not None and answer.changes_value:
-                raise Misfit("Accept with both content and value; it may change one of them")
-            case Accept() if answer.changes_value and (outcome.status != "ok" or self.offered is None):
-                raise Misfit("another value for a call that failed")
-            case Accept() if answer.changes_value and self.offered is not None:
-                return _checked(self.call, self.offered.tool, answer.value)
-            case Accept(None):
-                return outcome
-            case Accept(str() as content):
-                return outcome.saying(content)
-            case Accept():
-                raise Misfit("Accept whose content is no text")
-            case Block():
-                raise Misfit("Block whose feedback is no text")
-        raise Misfit(f"{type(answer).__name__}, not Accept, Block or None")
+    async def _admit(self) -> None:
+        self._arguments, offered = self._check()
+        if not self._delegated:
+            self._heed_answers()
+            self._touches = await self._ask(offered, "intent", None)
+            await self._announce()
+            await self._ask(offered, "dispatch", self._touches)
+        if self.run.signal.cancelled:
+            raise _Stopped(BEFORE_DISPATCH)
+        self.ready = True
 
     def _check(self) -> tuple[dict[str, Any], Offered]:
         """Look the tool up and check what was written for it."""
         call = self.call
         try:
-            self.shown = freeze(read_object(call.arguments))
+            self._shown = freeze(read_object(call.arguments))
             unreadable = None
         except InvalidArguments as error:
             unreadable = error
-        live = self.run.agent.view().get(call.name)
-        if self.offered is None:
-            known = self.run.snapshot.names
-            near = " (available from the next message)" if live else did_you_mean(call.name, known)
-            raise _Stopped(_failed(UNKNOWN_TOOL, f'unknown tool "{one_line(call.name, 80)}"{near}'))
-        if live is None or live.tool is not self.offered.tool:
-            raise _Stopped(_failed(WITHDRAWN, f"`{call.name}` was withdrawn after this run had begun"))
+        if self._offered is None and self._taken_up is None:
+            snapshot, live = self.run.snapshot, self.run.agent.view().snapshot.get(call.name)
+            is_new = live is not None and (snapshot.base or snapshot).get(call.name) is None
+            near = " (available from the next message)" if is_new else did_you_mean(call.name, snapshot.names)
+            raise _Stopped(failed(UNKNOWN_TOOL, f'unknown tool "{one_line(call.name, 80)}"{near}'))
+        if self._offered is None:
+            why = self.run.agent.view().why_gone(call.name, None)
+            told = f"`{one_line(call.name, 80)}` was withdrawn while the call waited: {why}"
+            raise _Stopped(failed(WITHDRAWN, told))
+        if gone := self._gone(self._offered.tool):
+            raise _Stopped(gone)
         if self.run.signal.cancelled:
-            raise _Stopped(_BEFORE_DISPATCH)
+            raise _Stopped(BEFORE_DISPATCH)
         try:
             if unreadable:
                 raise unreadable
-            return self.offered.tool.arguments.parse(call.arguments), self.offered
+            return self._offered.tool.arguments.parse(call.arguments), self._offered
         except InvalidArguments as error:
-            raise _Stopped(_failed(INVALID_ARGS, str(error))) from None
+            raise _Stopped(failed(INVALID_ARGS, str(error))) from None
+
+    def _gone(self, tool: Tool) -> Outcome | None:
+        """Narrowing is live: a tool that is not there any more is not run, whatever the snapshot says (rule 3)."""
+        why = self.run.agent.view().why_gone(tool.name, tool)
+        return None if why is None else failed(WITHDRAWN, f"`{tool.name}` was withdrawn: {why}")
+
+    def _heed_answers(self) -> None:
+        """A person's no to what an earlier run asked ends the call."""
+        refused = self._taken_up.refused if self._taken_up else None
+        if refused is not None:
+            asked, text = refused
+            raise self._said_no(asked.kind, asked.pack, text)
+
+    def _said_no(self, kind: str, pack: str, text: str) -> _Stopped:
+        told = f": {text}" if text else ""
+        if kind == "question":
+            return _Stopped(failed(UNANSWERED, f"the person did not answer{told}"))
+        return self._refused(Refusal(pack, f"a person said no{told}"))
 
     async def _ask(
         self, offered: Offered, phase: Literal["intent", "dispatch"], before: tuple[Touch, ...] | None
     ) -> tuple[Touch, ...]:
         """Ask everyone who may object, on the same touches both times; returns the touches."""
-        call, agent, tool = self.call, self.run.agent, offered.tool
-        shown = self.shown or {}
+        asked = self._guarded(offered, phase)
+        if before is not None and asked.touches != before:
+            raise self._refused(Refusal(KERNEL, f"what `{self.call.name}` would use changed after it was allowed"))
+        if phase == "intent" and self._taken_up is not None and self._taken_up.hash not in ("", asked.hash):
+            text = f"`{self.call.name}`, its arguments or what it would use is not what was asked about; call it again"
+            raise _Stopped(failed(STALE_APPROVAL, text))
+        approvals = self._gate.approvals
+        if refusals := await self._gate.refusals(asked):
+            raise self._refused(*refusals)
+        if self._gate.approvals != approvals and self._guarded(offered, phase).touches != asked.touches:
+            raise self._refused(Refusal(KERNEL, f"what `{self.call.name}` would use changed after it was allowed"))
+        return asked.touches
+
+    def _guarded(self, offered: Offered, phase: Literal["intent", "dispatch"]) -> GuardedCall:
+        call, agent, shown = self.call, self.run.agent, self._shown or {}
         try:
-            touches = resolve_touches(tool, shown, agent.session.directory)
+            touches = resolve_touches(offered.tool, shown, agent.session.directory)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             reason = f"it can't be told what `{call.name}` would use: {describe(error)}"
-            raise _denied(Refusal(offered.pack, reason)) from None
-        if before is not None and touches != before:
-            reason = f"what `{call.name}` would use changed after it was allowed"
-            raise _denied(Refusal(KERNEL, reason))
-        asked = GuardedCall(agent, phase, call.id, call.name, tool, offered.pack, shown, touches)
-        if refusal := await self.gate.refusal(asked):
-            raise _denied(refusal)
-        return touches
+            raise self._refused(Refusal(offered.pack, reason)) from None
+        return GuardedCall(agent, phase, call.id, call.name, offered.tool, offered.pack, shown, touches)
 
+    def _refused(self, *refusals: Refusal) -> _Stopped:
+        return _Stopped(denied(refusals[0].pack, refusals[0].reason), *refusals)
 
-def _wait_in_thread(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:
-    """Let the event loop do something async for a body in a worker thread, and wait for it there."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run_coroutine_threadsafe(work, loop).result()
-    work.close()
-    raise RuntimeError("`ctx.wait` is for sync bodies in a worker thread; an async body awaits")
+    # -- the body
 
+    async def _run_body(self) -> None:
+        run, offered = self.run, self._offered
+        if offered is None:
+            return
+        tool, arguments = offered.tool, self._arguments
+        self._arguments = {}  # the body may change them; a second attempt reads them anew
+        if self._taken_up is not None and self._taken_up.waits is not None:
+            tool, arguments = _taking_up(tool, self._taken_up.waits.job)
+        if tool.takes_context:
+            around = Surroundings(run, offered.pack, self._signal, self._contexts)
+            arguments["ctx"] = around.context(self._conclude, approved=self._approved, answer=self._answer)
+        unlink = run.signal.on_cancel(lambda: self._signal.cancel(run.signal.cause or "cancelled"))
+        try:
+            outcome = await self._around(tool, arguments)
+        except _Needs:
+            outcome = RUNNING
+        except HookFailure as failure:
+            outcome = failed(TOOL_FAILED, str(failure))
+        finally:
+            await self._left_behind()
+            unlink()
+        if self._needed is not None:  # whatever the wrappers made of it
+            self.needs, self._needed, self._of_body, self._concludes = self._needed, None, None, False
+            self._contexts.drop()
+            return
+        self._ended = outcome if outcome is self._of_body else held(self.call, offered.tool, outcome)
 
-def _outcome(call: ToolCall, tool: Tool, ended: Ended, signal: CancelSignal) -> Outcome:
-    if ended.abandoned:
-        text = f"`{call.name}` did not stop after {signal.cause}; whether it took effect is not known"
-        return Outcome("indeterminate", text, "did not stop", INDETERMINATE)
-    if ended.told_to_stop and signal.cause == TIMEOUT:
-        return _failed(TIMED_OUT, f"`{call.name}` was stopped after its {tool.timeout:g} s")
-    if isinstance(ended.error, PegboardError):
-        return _failed(TOOL_FAILED, str(ended.error))
-    if isinstance(ended.error, Exception):
-        return _failed(TOOL_FAILED, describe(ended.error))
-    if ended.told_to_stop:
-        return Outcome("aborted", "tool call aborted", "aborted", ABORTED)
-    return _checked(call, tool, ended.value)
+    async def _left_behind(self) -> None:
+        """Await a body that its wrappers did not wait for: it is told to stop, and has its grace (rule 9)."""
+        if self._body_ended is not None and not self._body_ended.is_set():
+            self._signal.cancel("a pack around it did not wait")
+            await self._body_ended.wait()
 
+    async def _around(self, tool: Tool, arguments: dict[str, Any]) -> Outcome:
+        """Run the body inside the packs' wrappers; it runs once, whatever these do."""
+        dispatcher, scope = self.run.agent.kernel.dispatcher, self.run.agent.scope
+        if not dispatcher.plan("wrap_tool_call", scope):
+            return await self._bare_body(tool, arguments)
 
-def _checked(call: ToolCall, tool: Tool, returned: Any) -> Outcome:
-    """Hold a value to the tool's output contract and render it (T39)."""
-    try:
-        value = tool.output.check(returned)
-        content, summary = tool.output.render(value), tool.output.summarize(value)
-        if not (isinstance(content, str) and isinstance(summary, str)):
-            raise TypeError("`render` and `summarize` must return strings")
-        return Outcome("ok", content, one_line(summary), value=value)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:
-        return _failed(INVALID_TOOL_OUTPUT, f"`{call.name}` returned what it does not promise: {describe(error)}")
+        async def body(_running: ToolRun) -> Outcome:
+            if self._of_body is not None:
+                return failed(TOOL_FAILED, "a pack asked for the body a second time; it runs once")
+            self._body_ended = asyncio.Event()
+            try:
+                return await self._bare_body(tool, arguments, wrapped=True)
+            finally:
+                self._body_ended.set()
 
-
-def _held(call: ToolCall, tool: Tool, outcome: Outcome) -> Outcome:
-    """Hold what a wrapper made of a success to the contract; the texts that it chose stay, if the value is one."""
-    if not (isinstance(outcome.content, str) and isinstance(outcome.summary, str)):
-        return _failed(TOOL_FAILED, f"a pack around `{call.name}` returned an Outcome whose content is no text")
-    if outcome.status != "ok":
+        with hurried(self.run.signal):
+            outcome: Outcome = await dispatcher.around("wrap_tool_call", scope, body, self._running(), wanted=Outcome)
         return outcome
-    checked = _checked(call, tool, outcome.value)
-    return checked if outcome.fresh or checked.status != "ok" else outcome
+
+    async def _bare_body(self, tool: Tool, arguments: dict[str, Any], *, wrapped: bool = False) -> Outcome:
+        if self._signal.cancelled:  # while a pack's wrapper waited
+            return BEFORE_DISPATCH
+        if self._offered and (gone := self._gone(self._offered.tool)):
+            return gone
+        self._of_body = RUNNING  # counts as begun from here on
+        began = time.perf_counter()
+        token = current_pack.set(self._offered.pack if self._offered else "")  # what the body registers is its pack's
+        # Inside a wrapper a cancellation may be the wrapper's own timeout: it is passed on when the body has ended.
+        interrupt = self._signal.cancel if wrapped else self.run.signal.cancel
+        ended = await run_body(tool, arguments, self._signal, interrupt, uncancel=not wrapped)
+        current_pack.reset(token)
+        self._ms = (time.perf_counter() - began) * 1000
+        if isinstance(ended.error, NeedsPerson | Waiting) and not ended.told_to_stop:
+            self._needed = ended.error
+            raise _Needs(ended.error)
+        self._of_body = outcome_of(self.call, tool, ended, self._signal)
+        if wrapped and (task := asyncio.current_task()) and task.cancelling():
+            raise asyncio.CancelledError
+        return self._of_body
+
+    async def _satisfy(self, needs: NeedsPerson | Waiting) -> None:
+        offered, run = self._offered, self.run
+        if offered is None or run.signal.cancelled:
+            raise _Stopped(ABORTED_CALL)
+        if isinstance(needs, Waiting):
+            if offered.tool.resume is None:
+                raise _Stopped(failed(TOOL_FAILED, f"`{self.call.name}` waits for others and could not be taken up"))
+            if run.on_ask != "pause":
+                raise _Stopped(failed(UNANSWERED, f"`{self.call.name}` waits for a person, whom nobody can ask here"))
+            await run.wait_for(self.call, needs)
+            self._delegated = True
+            raise Suspended
+        again = self._approved if isinstance(needs, NeedsApproval) else self._answer is not None
+        if again:
+            raise _Stopped(failed(TOOL_FAILED, f"`{self.call.name}` asks again for what it was given"))
+        kind: Literal["permission", "question"] = "question" if isinstance(needs, NeedsAnswer) else "permission"
+        options = needs.options if isinstance(needs, NeedsAnswer) else ()
+        answer = await self._gate.ask_for_body(self._guarded(offered, "dispatch"), kind, str(needs), options)
+        if answer is None and kind == "question":
+            raise _Stopped(failed(UNANSWERED, "nobody can be asked here; go on without, and say what you assumed"))
+        if answer is None:
+            silence = self._gate.silence
+            raise self._refused(Refusal(offered.pack, f"{needs}; a person must answer and {silence}"))
+        if answer.approved is False or (kind == "permission" and not answer.approved):
+            raise self._said_no(kind, offered.pack, answer.text)
+        if kind == "permission":
+            self._approved = True
+        else:
+            self._answer = answer.text
+        await self._ask(offered, "dispatch", self._touches)  # a person may take long
+        self._arguments = offered.tool.arguments.parse(self.call.arguments)
+        self.ready = True
+
+    def _conclude(self) -> None:
+        self._concludes = True
+
+    def _running(self) -> ToolRun:
+        call, run, offered, shown = self.call, self.run, self._offered, self._shown or {}
+        tool, pack = (offered.tool, offered.pack) if offered else (None, None)
+        touches, signal, add = self._touches, self._signal, self._contexts.add_of_wrapper
+        return ToolRun(run.agent, run.number, call.id, call.name, tool, pack, shown, touches, signal, add)
 
 
-_BEFORE_DISPATCH: Final = Outcome(
-    "aborted", "tool call aborted before dispatch", "not started", ABORTED_BEFORE_DISPATCH
-)
-_RUNNING: Final = Outcome("error", "Error: the body is running", "the body is running", TOOL_FAILED)
+def _taking_up(tool: Tool, job: str) -> tuple[Tool, dict[str, Any]]:
+    """Return what is called in place of a body that waited for other sessions."""
+    if tool.resume is None:
+        raise _Stopped(failed(TOOL_FAILED, f"`{tool.name}` can't be taken up again; its work is in job {job}"))
+    is_async = inspect.iscoroutinefunction(tool.resume)
+    return replace(tool, body=tool.resume, is_async=is_async, inline=False, takes_context=True), {"job": job}
 
 
-def aborted_before_dispatch(call: ToolCall) -> Settled:
-    """The result of a call whose body never started because the run was cancelled."""
-    return Settled(_as_result(call, _BEFORE_DISPATCH))
-
-
-def failed(call: ToolCall, code: str, text: str) -> Settled:
-    """The result of a call that failed for a reason that the model can read."""
-    return Settled(_as_result(call, _failed(code, text)))
-
-
-def _failed(code: str, text: str) -> Outcome:
-    return Outcome("error", f"Error: {text}", one_line(text, 120), code)
-
-
-def _denied(refusal: Refusal) -> _Stopped:
-    text = f"Error: denied by {refusal.pack}: {refusal.reason}"
-    summary = one_line(f"denied: {refusal.reason}", 160)
-    return _Stopped(Outcome("denied", text, summary, DENIED), refusal.pack)
-
-
-def _as_result(call: ToolCall, outcome: Outcome) -> ToolResult:
-    return ToolResult(call.id, call.name, outcome.status, outcome.content, outcome.summary, outcome.code)
+def as_call(taken_up: OpenCall) -> ToolCall:
+    """Return a call as an earlier run recorded it."""
+    return ToolCall(taken_up.id, taken_up.name, json.dumps(thaw(taken_up.arguments)))

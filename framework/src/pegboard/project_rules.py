@@ -12,8 +12,22 @@ from pegboard.text import count
 from pegboard.toml_files import parse_toml
 
 # When a run ends as `limit`: model requests, tool calls, seconds.
-DEFAULT_LIMITS: Final = {"steps": 200, "tool_calls": 128, "seconds": 3600}
-_LEAST: Final = {"steps": 1, "tool_calls": 0, "seconds": 0.001}
+DEFAULT_LIMITS: Final = {
+    "steps": 200,
+    "tool_calls": 128,
+    "seconds": 3600,
+    "parallel": 10,
+    "result_chars": 40_000,
+    "batch_chars": 200_000,
+}
+_LEAST: Final = {
+    "steps": 1,
+    "tool_calls": 0,
+    "seconds": 0.001,
+    "parallel": 1,
+    "result_chars": 1000,
+    "batch_chars": 1000,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from pegboard.drivers import is_gone
 from pegboard.entries import Entry
 from pegboard.errors import UsageError
-from pegboard.events import Called, Event, Replied, Returned, RunEnd, StepEnd
+from pegboard.events import Called, Event, Returned, RunEnd, StepEnd
 from pegboard.folds import RunRecord, runs
-from pegboard.messages import Usage
-from pegboard.pipeline import ABORTED_BEFORE_DISPATCH, INDETERMINATE
+from pegboard.messages import Status, Usage
+from pegboard.results import ABORTED_BEFORE_DISPATCH, INDETERMINATE
+from pegboard.turns import OpenCall, Turn, last_turn
 
 _DIED = "the process that ran this ended before it was done"
 
@@ -20,41 +21,37 @@ def missing_ends(session: str, entries: Sequence[Entry]) -> tuple[Event, ...]:
     Raises:
         UsageError: a run is under way in a process that lives.
     """
-    events: list[Event] = []
-    for run in runs(entries).values():
-        if run.reason is None:
-            if not is_gone(run.driver):
-                pid = run.driver.partition(" ")[0]
-                raise UsageError(f"session {session} has run {run.number} under way in process {pid}; wait for its end")
-            events.extend(_ends_of(session, run, entries))
-    return tuple(events)
+    turn = last_turn(entries)
+    run = runs(entries).get(turn.run) if turn else None
+    if turn is None or run is None or run.reason is not None:
+        return ()
+    if not is_gone(run.driver):
+        pid = run.driver.partition(" ")[0]
+        raise UsageError(f"session {session} has run {run.number} under way in process {pid}; wait for its end")
+    return tuple(_ends_of(session, run, turn))
 
 
-def _ends_of(session: str, run: RunRecord, entries: Sequence[Entry]) -> Iterator[Event]:
+def _ends_of(session: str, run: RunRecord, turn: Turn) -> Iterator[Event]:
     head = (session, run.number, time.time())
-    step = run.open_steps[-1] if run.open_steps else run.steps
-    for call in run.open_calls:
-        text = f"{_DIED}; whether `{call.name}` took effect is not known"
-        yield Returned(
-            *head, step, call.id, call.name, "indeterminate", INDETERMINATE, "its process died", text, None, 0.0
-        )
-    for name, identity in _never_called(run, entries):
-        yield Called(*head, step, identity, name, None, None, None)
-        text = "tool call aborted before dispatch"
-        yield Returned(*head, step, identity, name, "aborted", ABORTED_BEFORE_DISPATCH, "not started", text, None, 0.0)
+    for call in _without_results(turn):
+        if call.called:
+            text = f"{_DIED}; whether `{call.name}` took effect is not known"
+            ended: tuple[Status, str, str] = ("indeterminate", INDETERMINATE, "its process died")
+        else:
+            yield Called(*head, call.step, call.id, call.name, call.arguments, None, None)
+            text, ended = "tool call aborted before dispatch", ("aborted", ABORTED_BEFORE_DISPATCH, "not started")
+        yield Returned(*head, call.step, call.id, call.name, *ended, text, None, 0.0)
     for open_step in run.open_steps:
         yield StepEnd(*head, open_step, Usage())
     yield RunEnd(*head, "interrupted", _DIED, run.usage, run.steps, len(run.calls), 0, 0.0)
 
 
-def _never_called(run: RunRecord, entries: Sequence[Entry]) -> Iterator[tuple[str, str]]:
-    """Yield (name, id) of the calls in the run's last reply that were not even recorded."""
-    replies = [e.event for e in entries if isinstance(e.event, Replied) and e.event.run == run.number]
-    if not replies:
-        return
-    recorded = [call.id for call in run.calls if call.step == replies[-1].step]
-    for call in replies[-1].calls:
-        if call.id in recorded:
-            recorded.remove(call.id)
-        else:
-            yield call.name, call.id
+def _without_results(turn: Turn) -> Iterator[OpenCall]:
+    """Yield the calls that have no result: those of the last reply that were not even recorded, too."""
+    there = {call.id: call for call in turn.open}
+    if turn.batches:
+        last = turn.batches[-1]
+        for call in last.calls:
+            if call.id not in last.results and call.id not in there:
+                there[call.id] = OpenCall(call.id, call.name, None, last.step)
+    yield from there.values()

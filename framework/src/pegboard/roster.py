@@ -105,6 +105,8 @@ class Roster:
 
     async def _unwind(self, agent: Agent) -> None:
         agent.closing = True
+        if agent.paused_run is not None:
+            agent.paused_run.taken_up_by(None)
         try:
             await agent.tasks.end()
             if self._agents.get(agent.id, agent) is agent:  # those of a session whose driver is another stay

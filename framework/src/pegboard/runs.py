@@ -4,39 +4,38 @@ import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
 from pegboard.agents import Agent
-from pegboard.answers import Failed, current_pack, describe
+from pegboard.answers import Failed, being_cancelled, current_pack, describe
+from pegboard.batches import Batch
+from pegboard.bodies import heed_cancel
 from pegboard.cancel import CancelSignal
 from pegboard.dispatch import Dispatcher, HookFailure
 from pegboard.drivers import this_driver
 from pegboard.errors import PegboardError
-from pegboard.events import Called, Event, Note, Progress, Returned, RunEnd, RunStart, SnapshotTaken
+from pegboard.events import Called, Event, Note, Progress, Returned, RunEnd, RunStart, SnapshotTaken, Waits
+from pegboard.folds import result_of
 from pegboard.frozen import freeze
-from pegboard.guarding import Gate
-from pegboard.kernel import OnAsk
 from pegboard.messages import EndReason, ToolCall, ToolResult, Usage, UserMessage
-from pegboard.pipeline import (
-    INDETERMINATE,
-    LIMIT,
-    Announced,
-    RecordLost,
-    Settled,
-    aborted_before_dispatch,
-    execute,
-    failed,
-)
+from pegboard.needs import Waiting
+from pegboard.pipeline import RecordLost
 from pegboard.plans import Implementation
 from pegboard.prompting import assemble_snapshot
+from pegboard.results import LIMIT, TRUNCATED, Announced, Settled
+from pegboard.slotted import direct_init
 from pegboard.snapshot import Snapshot
+from pegboard.text import count, one_line
+from pegboard.tools import OnAsk
 from pegboard.verdicts import EndRun
 
 DROPPED: Final = "the input was dropped"
 
 
+@direct_init
 @dataclass(frozen=True, slots=True)
 class Step:
     """What `agent_pre_step` sees: the step about to begin and the messages that are new in it."""
@@ -61,7 +60,8 @@ Drive = Callable[["Run"], Coroutine[Any, Any, str]]
 class Run:
     """A run, queued or under way. `wait()` gives its end; `cancel()` asks it to stop, and it still ends with a record.
 
-    `number` is 0 until it begins. `listener_error` is what a listener raised first, which stops the run; `stuck` tells
+    One that ends `paused` waits for a person; the run that then goes on with it `resumes` its number. `number` is 0
+    until it begins. `listener_error` is what a listener raised first, which stops the run; `stuck` tells
     that a body did not end.
     """
 
@@ -74,11 +74,13 @@ class Run:
         allow_writes: bool = False,
         on_ask: OnAsk = "deny",
         asks_model: bool = True,
+        resumes: int = 0,
     ) -> None:
         self.agent = agent
         self.said = said
         self.allow_writes = allow_writes
         self.on_ask: OnAsk = on_ask
+        self.resumes = resumes
         self._asks_model = asks_model
         self.number = self.step = 0
         self.signal = CancelSignal()
@@ -90,6 +92,8 @@ class Run:
         self._drive = drive
         self._calls = self._denied = 0
         self._out_of_time = self._interruptible = False
+        self._taken_up = asyncio.Event()
+        self._next: Run | None = None
 
     # -- from outside
 
@@ -124,6 +128,21 @@ class Run:
             raise cancelled
         return self.task.result()
 
+    async def finish(self) -> RunEnd:
+        """Wait for the end of the turn: that of this run, or of those that go on with it after its pauses."""
+        run = self
+        while (end := await run.wait()).reason == "paused":
+            await run._taken_up.wait()
+            if run._next is None:
+                break
+            run = run._next
+        return end
+
+    def taken_up_by(self, run: "Run | None") -> None:
+        """Say which run goes on with this one, which has paused; None if none ever will."""
+        self._next = run
+        self._taken_up.set()
+
     def cancel(self, cause: str) -> None:
         """Ask the run to stop, for a cause; the first one counts. One that is queued is dropped.
 
@@ -156,6 +175,9 @@ class Run:
             raise
         except BaseException as error:
             failure = error
+            if isinstance(error, asyncio.CancelledError) and being_cancelled(error):
+                heed_cancel(error, self.signal)
+                failure = None
         reason, text = await self._end_of(failure)
         timer.cancel()
         end = RunEnd(
@@ -182,10 +204,30 @@ class Run:
             HookFailure: a pack failed while the prompt was assembled.
         """
         await self._start_packs()
-        self.snapshot = await assemble_snapshot(self.agent, self.said)
+        if not self.signal.cancelled:
+            self._interruptible = True
+            try:
+                self.snapshot = await assemble_snapshot(self.agent, self.said)
+            finally:
+                self._interruptible = False
         return self.snapshot
 
-    async def _record_start(self) -> None:
+    async def _give_up(self, failure: BaseException | None) -> None:
+        """Leave a run that can't go on; what a paused turn still owes its calls is settled first, without running any.
+
+        Raises:
+            BaseException: the failure, or EndRun because the run was cancelled.
+        """
+        if self.resumes:
+            self.signal.cancel("the run can't go on")
+            with suppress(EndRun):
+                await self._drive(self)
+        if failure is not None:
+            raise failure
+        self.check()
+
+    async def _record_start(self) -> EndRun | None:
+        """Record what begins; returns why it can't go on, if its model can't be had."""
         agent, snapshot = self.agent, self.snapshot
         failure = ""
         try:
@@ -201,15 +243,22 @@ class Run:
             tools=snapshot.names,
             packs=snapshot.packs,
             hash=snapshot.hash,
-            input=self.said,
+            input="" if self.resumes else self.said,
             driver=this_driver(),
+            resumes=self.resumes,
         )
         events: list[Event] = [start]
         if agent.session.snapshot_hash != snapshot.hash:
-            events.append(SnapshotTaken(*self.head(), snapshot.hash, snapshot.prompt, freeze(snapshot.as_json())))
+            events.append(await self._taken(snapshot))
         await self.record(*events)
-        if failure:
-            raise EndRun("error", failure)
+        return EndRun("error", failure) if failure else None
+
+    async def _taken(self, snapshot: Snapshot) -> SnapshotTaken:
+        try:
+            key = await self.agent.kernel.keep(snapshot.definitions)
+        except Exception as lost:
+            raise RecordLost(f"the session can't be recorded: {describe(lost)}") from lost
+        return SnapshotTaken(*self.head(), snapshot.hash, snapshot.prompt, freeze(snapshot.as_json()), key)
 
     async def _start_packs(self) -> None:
         """Let every pack connect and register, all at once, until the deadline; what goes on belongs to the agent."""
@@ -234,10 +283,9 @@ class Run:
     async def _end_of(self, failure: BaseException | None) -> tuple[EndReason, str]:
         """Do what the run does; whatever happens becomes a reason and a text."""
         try:
-            await self._record_start()
-            if failure is not None:
-                raise failure
-            self.check()
+            failure = await self._record_start() or failure
+            if failure is not None or self.signal.cancelled:
+                await self._give_up(failure)
             self._interruptible = True
             text = await self._drive(self)
             self.check()
@@ -259,7 +307,7 @@ class Run:
             self._interruptible = False
 
     def check(self) -> None:
-        """Leave the run if it was cancelled, a body of it did not end, or its calls are used up.
+        """Leave the run if it was cancelled, or a body of it did not end.
 
         Raises:
             EndRun: with the reason.
@@ -268,8 +316,6 @@ class Run:
             raise EndRun("error", self.stuck)
         if self.signal.cancelled:
             raise EndRun(*self._cancelled())
-        if self._calls > (limit := self.agent.definition.limits.tool_calls):
-            raise EndRun("limit", f"the run was stopped after {limit} tool calls")
 
     def _cancelled(self) -> tuple[EndReason, str]:
         if self.listener_error is not None:
@@ -284,24 +330,19 @@ class Run:
 
     # -- what a run does
 
-    async def call(self, call: ToolCall) -> ToolResult:
-        """Run one call and commit its result; over the limit or after a cancel it gets one without running."""
-        self._calls += 1
-        limit = self.agent.definition.limits.tool_calls
+    async def settle(self, batch: Batch) -> None:
+        """Take a batch of calls to its results.
+
+        Raises:
+            EndRun: a call of it waits for a person, the run was cancelled, or a body did not end.
+            RecordLost: the record can't be kept.
+        """
         self._interruptible = False
-        if self.stuck is not None or self.signal.cancelled:
-            settled = aborted_before_dispatch(call)
-            await self._announce(Announced(call))
-        elif self._calls > limit:
-            settled = failed(call, LIMIT, f"the run's limit of {limit} tool calls is reached")
-            await self._announce(Announced(call))
-        else:
-            settled = await execute(call, self, Gate(self), self._announce)
-        result = await self._commit(settled)
+        await batch.run()
         self._interruptible = True
-        if result.code == INDETERMINATE:
-            self.stuck = result.content
-        return result
+        self.check()
+        if batch.waiting:
+            raise EndRun("paused", f"{count(len(batch.waiting), 'call')} waiting for a person")
 
     # -- the record
 
@@ -316,7 +357,9 @@ class Run:
             RecordLost: they were not.
         """
         agent, interruptible = self.agent, self._interruptible
-        self._interruptible = False
+        mine = asyncio.current_task() is self.task  # others record beside it: a note must not change what it may bear
+        if mine:
+            self._interruptible = False
         try:
             recorded, raised = await agent.kernel.record(agent, *events)
         except PegboardError as lost:
@@ -324,7 +367,8 @@ class Run:
         except Exception as error:  # a store that raises what it may not
             raise RecordLost(f"the session can't be recorded: {describe(error)}") from error
         finally:
-            self._interruptible = interruptible
+            if mine:
+                self._interruptible = interruptible
         self._heed(raised)
         return recorded
 
@@ -347,7 +391,8 @@ class Run:
             self.listener_error = error
             self.cancel("what watches the run failed")
 
-    async def _announce(self, announced: Announced) -> None:
+    async def announce(self, announced: Announced) -> None:
+        """Record that a tool was asked for."""
         call, offered = announced.call, announced.offered
         await self.record(
             Called(
@@ -361,27 +406,58 @@ class Run:
             )
         )
 
-    async def _commit(self, settled: Settled) -> ToolResult:
+    def returned(self, settled: Settled) -> Returned:
+        """Return a result as it would be recorded now."""
         result = settled.result
-        self._denied += result.status == "denied"
-        (recorded,) = await self.record(
-            Returned(
-                *self.head(),
-                step=self.step,
-                id=result.call_id,
-                name=result.name,
-                status=result.status,
-                code=result.code,
-                summary=result.summary,
-                content=result.content,
-                pack=settled.refused_by,
-                ms=settled.ms,
-            )
+        return Returned(
+            *self.head(),
+            step=self.step,
+            id=result.call_id,
+            name=result.name,
+            status=result.status,
+            code=result.code,
+            summary=result.summary,
+            content=result.content,
+            pack=settled.refusals[0].pack if settled.refusals else None,
+            ms=settled.ms,
+            concludes=settled.concludes,
+            refusals=tuple(freeze({"pack": one.pack, "reason": one.reason}) for one in settled.refusals),
         )
+
+    async def commit(self, returned: Returned) -> ToolResult:
+        """Record a result; returns it as the filters left it, which is how the model reads it."""
+        self._denied += returned.status == "denied"
+        self._calls += returned.code not in (TRUNCATED, LIMIT)
+        (recorded,) = await self.record(returned)
         assert isinstance(recorded, Returned)  # noqa: S101  # a filter keeps the kind
-        if recorded.content == result.content and recorded.summary == result.summary:
-            return result
-        return replace(result, summary=recorded.summary, content=recorded.content)
+        return result_of(recorded)
+
+    async def wait_for(self, call: ToolCall, waiting: Waiting) -> None:
+        """Record that a call waits for other sessions."""
+        await self.record(Waits(*self.head(), call=call.id, job=waiting.job, sessions=waiting.sessions))
+
+    async def keep(self, returned: Returned) -> Returned:
+        """Keep the whole text of a result as the filters leave it; returns that, with its key.
+
+        Raises:
+            PegboardError: it can't be kept.
+        """
+        agent = self.agent
+        filtered = await agent.kernel.recorder.filter(returned, agent.session, agent.scope)
+        assert isinstance(filtered, Returned)  # noqa: S101  # a filter keeps the kind
+        key = await agent.kernel.keep(filtered.content.encode("utf-8", "surrogatepass"))
+        return replace(filtered, output=key)
+
+    async def output(self, name: str) -> str:
+        """Return the whole text of a result of this session that was cut.
+
+        Raises:
+            LookupError: the session has no such output.
+        """
+        key = self.agent.session.outputs.get(name)
+        if key is None:
+            raise LookupError(f"this session has no output {one_line(name, 40)}")
+        return (await self.agent.kernel.kept(key)).decode("utf-8", "surrogatepass")
 
 
 def _report(dispatcher: Dispatcher, one: Implementation, done: "asyncio.Task[Any]") -> None:

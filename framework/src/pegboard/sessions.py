@@ -10,9 +10,19 @@ from pathlib import Path
 from pegboard.dispatch import Dispatcher, HookFailure, Misfit
 from pegboard.entries import Entry
 from pegboard.errors import Conflict, UsageError
-from pegboard.events import Asked, Event, RunStart, SessionStart, SnapshotTaken
-from pegboard.folds import message_of
-from pegboard.messages import Message
+from pegboard.events import (
+    Asked,
+    Event,
+    Returned,
+    RunEnd,
+    RunStart,
+    SessionStart,
+    SnapshotTaken,
+    StepEnd,
+    output_name,
+)
+from pegboard.folds import Messages
+from pegboard.messages import Message, Usage
 from pegboard.scopes import Disposer, Scope
 from pegboard.stores import SessionStore
 
@@ -20,12 +30,14 @@ from pegboard.stores import SessionStore
 class Session:
     """One live session. `messages` only ever grows; `directory` is real and never changes.
 
-    A session is a draft, known to nobody else, until something of it is recorded.
+    `paused`: its last run waits for a person; `open_run` is the number of the one under way, or 0. `outputs` are the
+    keys of what was kept whole, by the names that models know; `usage` is what its runs have used. A session is a
+    draft, known to nobody else, until something of it is recorded.
     """
 
     __slots__ = (
-        *("_directory", "_id", "asked", "depth", "in_doubt", "last", "lock"),
-        *("messages", "moved_on", "parent", "runs", "snapshot_hash"),
+        *("_directory", "_id", "_transcript", "asked", "depth", "in_doubt", "last", "lock"),
+        *("moved_on", "open_run", "outputs", "parent", "paused", "runs", "snapshot_hash", "usage"),
     )
 
     def __init__(self, id_: str, directory: Path, *, parent: str | None = None, depth: int = 0) -> None:
@@ -33,9 +45,12 @@ class Session:
         self._directory = directory
         self.parent = parent
         self.depth = depth
-        self.messages: list[Message] = []
-        self.last = self.runs = self.asked = 0
+        self._transcript = Messages()
+        self.last = self.runs = self.asked = self.open_run = 0
         self.snapshot_hash = ""
+        self.paused = False
+        self.outputs: dict[str, str] = {}
+        self.usage = Usage()
         self.lock = asyncio.Lock()
         # What was being appended when it was interrupted, and may have come through; and whether it is another's now.
         self.in_doubt: list[Entry] = []
@@ -55,6 +70,11 @@ class Session:
         return self._directory
 
     @property
+    def messages(self) -> list[Message]:
+        """The transcript, append-only; the results of a reply stand in the order of its calls."""
+        return self._transcript.all
+
+    @property
     def draft(self) -> bool:
         """Whether nothing of it was recorded yet."""
         return self.last == 0
@@ -72,14 +92,21 @@ class Session:
         """Follow the record by one entry."""
         self.last = entry.id
         event = entry.event
-        if message := message_of(event):
-            self.messages.append(message)
-        elif isinstance(event, RunStart):
-            self.runs = event.run
-        elif isinstance(event, Asked):
-            self.asked = event.id
-        elif isinstance(event, SnapshotTaken):
-            self.snapshot_hash = event.hash
+        self._transcript.take(event)
+        match event:
+            case Returned(output=key) if key:
+                self.outputs[output_name(key)] = key
+            case StepEnd():
+                self.usage += event.usage
+            case RunStart():
+                self.runs = self.open_run = event.run
+                self.paused = False
+            case RunEnd():
+                self.open_run, self.paused = 0, event.reason == "paused"
+            case Asked():
+                self.asked = event.id
+            case SnapshotTaken():
+                self.snapshot_hash = event.hash
 
 
 def real_directory(directory: Path) -> Path:
@@ -150,12 +177,13 @@ class Recorder:
                 await self._resolve_doubt(session, scope, store)
             if session.moved_on:
                 raise Conflict(f"session {session.id} went on elsewhere; open it again to go on with it")
-            if session.draft:
+            if session.last == 0:  # a draft
                 began = events[0].ts if events else _now()
                 start = SessionStart(session.id, 0, began, str(session.directory), agent, session.parent, session.depth)
                 events = (start, *events)
             entries = [Entry(place, event) for place, event in enumerate(events, session.last + 1)]
-            if self._dispatcher.plan("filter_entry", scope):
+            filtered = bool(self._dispatcher.plan("filter_entry", scope))
+            if filtered:
                 entries = [await self._filter(entry, scope) for entry in entries]
             session.in_doubt = entries
             try:
@@ -167,7 +195,22 @@ class Recorder:
             raised = self._tell(session, scope, entries)
         finally:
             session.lock.release()
-        return [entry.event for entry in entries], raised
+        return [entry.event for entry in entries] if filtered else list(events), raised
+
+    async def catch_up(self, session: Session, scope: Scope, store: SessionStore) -> None:
+        """Follow what another process recorded meanwhile, such as a person's answer."""
+        async with session.lock:
+            if session.in_doubt:
+                await self._resolve_doubt(session, scope, store)
+            if not session.draft:
+                self._tell(session, scope, await store.read(session.id, session.last))
+                session.moved_on = False
+
+    async def filter(self, event: Event, session: Session, scope: Scope) -> Event:
+        """Return an event as the filters would leave it, were it recorded next."""
+        if not self._dispatcher.plan("filter_entry", scope):
+            return event
+        return (await self._filter(Entry(session.last + 1, event), scope)).event
 
     async def _resolve_doubt(self, session: Session, scope: Scope, store: SessionStore) -> None:
         """Find out what became of an append that was interrupted: came through, did not, or somebody else went on."""

@@ -1,11 +1,13 @@
 """Which tools there are, which of them an agent sees, and what one run may see and execute, fixed and hashed."""
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from pegboard.answers import describe
 from pegboard.errors import UsageError
 from pegboard.scopes import Disposer, Layered, Scope
 from pegboard.text import did_you_mean
@@ -27,6 +29,15 @@ class Offered:
         """Where the tool comes from, for people."""
         return f"pack {self.pack}" if self.pack else "this program"
 
+    @property
+    def shown(self) -> bool:
+        """Whether its exposure lets a model have it (rule 5)."""
+        return self.tool.exposure in _SHOWN_TO_MODELS
+
+    def passes(self, grant: Collection[str] | None) -> bool:
+        """Whether a grant leaves it; None leaves everything (rule 13)."""
+        return grant is None or self.granted or self.tool.name in grant
+
     def as_json(self) -> dict[str, Any]:
         """The stable shape of `pegboard tools --json`."""
         tool = self.tool
@@ -45,23 +56,63 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """A filter over inherited tools: only those in `allow` unless it is None, none of those in `deny` (T17 to T20)."""
+    """A filter over inherited tools: only those in `allow` unless it is None, none of those in `deny` (T17 to T20).
+
+    `pack` made it ("" is the program), for `scope`; the agents below that one have it too.
+    """
 
     allow: frozenset[str] | None
     deny: frozenset[str]
     pack: str = ""
+    scope: str = ""
 
     def admits(self, name: str) -> bool:
         """Whether a tool of that name passes."""
         return (self.allow is None or name in self.allow) and name not in self.deny
 
 
-class ToolView:
-    """The tools that one agent has now (rule 1). Immutable; what is derived from it may be cached by its identity."""
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """Every tool that stands in a scope's layers, and what hides some of them: the one place where that is decided.
 
-    def __init__(self, tools: Mapping[str, Offered], inherited: Collection[str] = ()) -> None:
+    `own` are those that no restriction reaches. A name that nobody has brought is treated as an inherited tool's.
+    """
+
+    known: Mapping[str, Offered] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+    filters: tuple[Restriction, ...] = ()
+    off: Collection[str] = ()
+
+    def visible(self) -> Mapping[str, Offered]:
+        """Return what is not hidden."""
+        if not self.filters and not self.off:
+            return self.known
+        return {name: entry for name, entry in self.known.items() if not (self.restricting(name) or self.is_off(name))}
+
+    def restricting(self, name: str) -> tuple[Restriction, ...]:
+        """Return every restriction that hides the name."""
+        return () if name in self.own else tuple(one for one in self.filters if not one.admits(name))
+
+    def is_off(self, name: str) -> bool:
+        """Whether the configuration hides the name; it reaches user-configurable tools only (rule 5)."""
+        if name not in self.off:
+            return False
+        entry = self.known.get(name)
+        return entry is None or entry.tool.exposure == "user-configurable"
+
+
+class ToolView:
+    """The tools that one agent has now (rule 1). Immutable; what is derived from it may be cached by its identity.
+
+    `inherited` are the names that a restriction of its scope may name; `sieve` tells what hides the others.
+    """
+
+    def __init__(
+        self, tools: Mapping[str, Offered], inherited: Collection[str] = (), sieve: Sieve | None = None
+    ) -> None:
         self._tools = {name: tools[name] for name in sorted(tools)}
         self.inherited = inherited
+        self.sieve = sieve or Sieve(self._tools)
 
     def get(self, name: str) -> Offered | None:
         """Return the tool of that name, or None."""
@@ -77,16 +128,25 @@ class ToolView:
         """The names of all tools, sorted."""
         return tuple(self._tools)
 
+    def why_gone(self, name: str, tool: Tool | None) -> str | None:
+        """Return why a tool that was there is not any more; None if it still is."""
+        if (entry := self._tools.get(name)) is not None:
+            return None if entry.tool is tool else f"{_owner(entry)} brought another tool of its name"
+        if name not in self.sieve.known:
+            return "whoever brought it took it away"
+        for restriction in self.sieve.restricting(name):
+            return f"a restriction of {_named(restriction.pack)} hides it"
+        return "the configuration switches it off" if self.sieve.is_off(name) else "a grant leaves it out"
+
     def granting(self, names: Collection[str]) -> "ToolView":
         """Return the view that is left of this one under a grant."""
-        kept = {name: entry for name, entry in self._tools.items() if entry.granted or name in names}
-        return ToolView(kept, self.inherited)
+        kept = {name: entry for name, entry in self._tools.items() if entry.passes(names)}
+        return ToolView(kept, self.inherited, self.sieve)
 
     @cached_property
     def snapshot(self) -> "Snapshot":
         """Everything of it that a model may be offered, without a prompt."""
-        shown = [entry for entry in self._tools.values() if entry.tool.exposure in _SHOWN_TO_MODELS]
-        return Snapshot(tuple(shown))
+        return Snapshot(tuple(entry for entry in self._tools.values() if entry.shown))
 
 
 class Snapshot:
@@ -104,9 +164,9 @@ class Snapshot:
 
     def with_prompt(self, prompt: str, names: Sequence[str]) -> "Snapshot":
         """Return the snapshot with a prompt, and without the tools that are not among `names`."""
-        if len(names) == len(self.tools):
-            return Snapshot(self.offered, prompt, self)
         kept = frozenset(names)
+        if len(kept) == len(self.tools):
+            return Snapshot(self.offered, prompt, self)
         return Snapshot(tuple(entry for entry in self.offered if entry.tool.name in kept), prompt, self)
 
     def get(self, name: str) -> Offered | None:
@@ -125,14 +185,25 @@ class Snapshot:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256, in hex, over the prompt and the definitions in order."""
+        """SHA-256, in hex, over the prompt and the definitions in order, with whose they are."""
         if self.base is not None and self.base.offered is self.offered:
             tools = self.base.hash
         else:
-            tools = hashlib.sha256("".join(tool.hash for tool in self.tools).encode()).hexdigest()
+            told = "".join(
+                f"{entry.pack} {entry.tool.exposure} {entry.tool.concurrency} {entry.tool.hash}\n"
+                for entry in self.offered
+            )
+            tools = hashlib.sha256(told.encode()).hexdigest()
         if not self.prompt:
             return tools
         return hashlib.sha256(tools.encode() + self.prompt.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @cached_property
+    def definitions(self) -> bytes:
+        """The whole definitions, the JSON of `pegboard tools --json`: what is kept of a snapshot besides its record."""
+        if self.base is not None and self.base.offered is self.offered:
+            return self.base.definitions
+        return json.dumps([entry.as_json() for entry in self.offered], sort_keys=True).encode()
 
     def as_json(self) -> list[dict[str, Any]]:
         """What is recorded of the tools: name, source, effect and definition hash of each."""
@@ -143,7 +214,26 @@ class Snapshot:
 
 
 def _owner(entry: Offered) -> str:
-    return f"pack `{entry.pack}`" if entry.pack else "this program"
+    return _named(entry.pack)
+
+
+def _named(pack: str) -> str:
+    return f"pack `{pack}`" if pack else "this program"
+
+
+def checked_tool(tool: Tool) -> Tool:
+    """Return a tool whose schema a model can be shown; what is no Tool is for `register` to refuse.
+
+    Raises:
+        UsageError: its schema can't be made, or is no JSON.
+    """
+    if not isinstance(tool, Tool):
+        return tool
+    try:
+        tool.hash  # noqa: B018  # made from the schema, once
+    except Exception as error:
+        raise UsageError(f"tool `{tool.name}` has no schema that can be shown: {describe(error)}") from error
+    return tool
 
 
 class ToolRegistry:
@@ -199,7 +289,7 @@ class ToolRegistry:
             if name not in inherited:
                 known = ", ".join(sorted(inherited)) or "(none)"
                 raise UsageError(f"there is no inherited tool `{name}`{did_you_mean(name, inherited)}; known: {known}")
-        return self._layers.add(scope, Restriction(allowed, denied, pack))
+        return self._layers.add(scope, Restriction(allowed, denied, pack, scope.name))
 
     def impose(self, scope: Scope, restriction: Restriction) -> Disposer:
         """Add a parent's restriction to a child's scope, whatever names it has (rule 11)."""
@@ -218,18 +308,16 @@ class ToolRegistry:
         return self._layers.view(scope)
 
     def _resolve(self, layers: Sequence[Sequence[Offered | Restriction]], own: bool) -> ToolView:
-        inherited: dict[str, Offered] = {}
-        for layer in layers[:-1] if own else layers:
-            inherited.update((entry.tool.name, entry) for entry in layer if isinstance(entry, Offered))
-        filters = [entry for layer in layers for entry in layer if isinstance(entry, Restriction)]
-        visible = {name: entry for name, entry in inherited.items() if all(f.admits(name) for f in filters)}
-        if own:
-            visible.update((entry.tool.name, entry) for entry in layers[-1] if isinstance(entry, Offered))
+        above, mine = (layers[:-1], layers[-1]) if own else (layers, ())
         if own and len(layers) == 1:
-            inherited = dict(visible)  # the host's view, which scopes without a layer share: all of it is inherited
-        if self._off:
-            visible = {name: entry for name, entry in visible.items() if not self._is_off(entry)}
-        return ToolView(visible, frozenset(inherited))
+            above, mine = layers, ()  # the host's view, which scopes without a layer share: all of it is inherited
+        inherited = _tools_of(entry for layer in above for entry in layer)
+        ours = _tools_of(mine)
+        filters = tuple(entry for layer in layers for entry in layer if isinstance(entry, Restriction))
+        sieve = Sieve({**inherited, **ours}, frozenset(ours), filters, self._off)
+        return ToolView(sieve.visible(), frozenset(inherited), sieve)
 
-    def _is_off(self, entry: Offered) -> bool:
-        return entry.tool.exposure == "user-configurable" and entry.tool.name in self._off
+
+def _tools_of(entries: Iterable[Offered | Restriction]) -> dict[str, Offered]:
+    """Return the tools by name; of several the last, which is nearest to whoever looks."""
+    return {entry.tool.name: entry for entry in entries if isinstance(entry, Offered)}

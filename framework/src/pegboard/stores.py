@@ -63,11 +63,14 @@ class MemoryStore:
 
     async def append(self, session: str, entries: Sequence[Entry], *, expect: int) -> None:
         """See `SessionStore.append`."""
-        _check(session)
-        kept = self._sessions.get(session, [])
+        kept = self._sessions.get(session)
+        if kept is None:
+            _check(session)
+            kept = []
         if len(kept) != expect:
             raise Conflict(f"session {session} has {len(kept)} entries, not {expect}: it went on elsewhere")
-        self._sessions.setdefault(session, kept).extend(entries)
+        kept.extend(entries)
+        self._sessions[session] = kept
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> Sequence[Entry]:
         """See `SessionStore.read`."""

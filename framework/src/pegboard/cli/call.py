@@ -9,13 +9,15 @@ import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
-from pegboard.cli.run import exit_code, to_the_end, watch
 from pegboard.cli.screen import JsonLines
+from pegboard.cli.sessions import check_pausable, tell_what_is_open
+from pegboard.cli.watching import exit_code, to_the_end, watch
 from pegboard.errors import UsageError
 from pegboard.events import RunEnd
 from pegboard.host import Host
 from pegboard.messages import ToolCall, ToolResult
 from pegboard.text import did_you_mean, printable
+from pegboard.tools import OnAsk
 
 _EXAMPLES = """\b
 Examples:
@@ -30,16 +32,31 @@ Examples:
 @click.argument("arguments", nargs=-1)
 @click.option("--agent", "name", metavar="NAME", default="main", show_default=True, help="Definition in [agents.NAME].")
 @click.option("--allow-writes", is_flag=True, help="Say yes to every question that needs no person.")
+@click.option(
+    "--on-ask",
+    type=click.Choice(["deny", "pause"]),
+    default="deny",
+    show_default=True,
+    help="What becomes of a question that nobody answers: a denial, or the call waits for `pegboard answer`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON event a line.")
 @click.pass_obj
-def call(options: Options, tool: str, arguments: tuple[str, ...], name: str, allow_writes: bool, as_json: bool) -> int:
+def call(
+    options: Options,
+    tool: str,
+    arguments: tuple[str, ...],
+    name: str,
+    allow_writes: bool,
+    on_ask: OnAsk,
+    as_json: bool,
+) -> int:
     """Call TOOL with ARGUMENTS: one JSON object (`-` reads it from the pipe), or key=value pairs.
 
     The call goes through the same checks and guards as a model's. Exit 0 if it succeeded, 1 if it failed or was
-    denied, 130 if it was cancelled.
+    denied, 3 if it waits for a person, 130 if it was cancelled.
     """
     host = open_host(options)
-    end, result = to_the_end(_call(host, tool, arguments, name, allow_writes, as_json))
+    end, result = to_the_end(_call(host, tool, arguments, name, allow_writes, on_ask, as_json))
     report_faults(host)
     if not as_json and result is not None:
         click.echo(printable(result.content), err=result.status != "ok")
@@ -47,9 +64,17 @@ def call(options: Options, tool: str, arguments: tuple[str, ...], name: str, all
 
 
 async def _call(
-    host: Host, tool: str, arguments: tuple[str, ...], name: str, allow_writes: bool, as_json: bool
+    host: Host,
+    tool: str,
+    arguments: tuple[str, ...],
+    name: str,
+    allow_writes: bool,
+    on_ask: OnAsk,
+    as_json: bool,
 ) -> tuple[RunEnd, ToolResult | None]:
     async with host:
+        if on_ask == "pause":
+            await check_pausable(host)
         agent = await host.create_agent(name, session=new_session())
         offered = (await host.preview(agent)).get(tool)
         if offered is None:
@@ -58,8 +83,10 @@ async def _call(
         asked = ToolCall("call-1", tool, read_arguments(arguments, offered.tool.parameters))
         if as_json:
             host.listen(JsonLines())
-        run, results = host.submit_call(agent, asked, allow_writes=allow_writes)
+        run, results = host.submit_call(agent, asked, allow_writes=allow_writes, on_ask=on_ask)
         end = await watch(run)
+        if end.reason == "paused" and not as_json:
+            await tell_what_is_open(host, agent.id)
         return end, results[0] if results else None
 
 
@@ -85,9 +112,9 @@ def read_arguments(arguments: tuple[str, ...], schema: Mapping[str, Any]) -> str
     return json.dumps(pairs)
 
 
-def _wants_text(schema: Mapping[str, Any]) -> bool:
-    options = schema.get("anyOf", [schema])
-    return any(option.get("type") == "string" for option in options)
+def _wants_text(schema: Any) -> bool:
+    options = schema.get("anyOf", [schema]) if isinstance(schema, Mapping) else []
+    return any(isinstance(option, Mapping) and option.get("type") == "string" for option in options)
 
 
 def _json_or_text(value: str) -> Any:

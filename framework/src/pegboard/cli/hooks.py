@@ -26,7 +26,7 @@ def hooks(options: Options, hook: str | None, as_json: bool) -> None:
 
     Your configuration has the last word: `[hooks.order]`, for example `guard_tool_call = ["audit", "*"]`.
     """
-    host = open_host(options)
+    host = open_host(options, require=False)
     if hook is None:
         _list(host, as_json)
     else:

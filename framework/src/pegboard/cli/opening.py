@@ -14,17 +14,36 @@ from pegboard.sessions import Session
 from pegboard.text import count, printable
 
 
-def open_host(options: Options) -> Host:
-    """Load the packs and say on stderr which of them are not there although they should be.
-
-    What the current directory's project sets without effect is said there, too.
+def open_host(options: Options, *, require: bool = True) -> Host:
+    """Load the packs, and say what is missing.
 
     Raises:
-        PegboardError: bad configuration, a required pack is missing, or with --strict any pack is.
+        PegboardError: as `load_host` and `tell_what_is_missing`.
+    """
+    host = load_host(options, require=require)
+    tell_what_is_missing(host, options)
+    return host
+
+
+def load_host(options: Options, *, require: bool = True) -> Host:
+    """Load the packs for the current directory. Without `require` a required one may be missing: to look, not to run.
+
+    Raises:
+        PegboardError: bad configuration, or a required pack is missing.
     """
     check_disabled_names(options)
     with stdout_kept():
-        host = Host.open(disable=options.disable, distributions=installed(), directory=working_directory())
+        return Host.open(
+            disable=options.disable, distributions=installed(), directory=working_directory(), require=require
+        )
+
+
+def tell_what_is_missing(host: Host, options: Options) -> None:
+    """Say on stderr which packs are not there although they should be, and what the project sets without effect.
+
+    Raises:
+        PegboardError: with --strict, if any pack is left out.
+    """
     for line in notes(host.config, host.places):
         click.echo(line, err=True)
     missing = [pack for pack in host.packs if pack.state in ("failed", "waiting")]
@@ -34,7 +53,6 @@ def open_host(options: Options) -> Host:
         if options.strict:
             raise PegboardError(line)
         click.echo(f"warning: {printable(line)}", err=True)
-    return host
 
 
 def new_session() -> Session:

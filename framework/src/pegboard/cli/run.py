@@ -1,26 +1,21 @@
 """`pegboard run`: one task on the current directory."""
 
-import asyncio
 import os
-import signal
 import sys
-import threading
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from dataclasses import dataclass
 
 import click
 
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.cli.screen import JsonLines, Screen
-from pegboard.errors import ModelError, UsageError
-from pegboard.events import RunEnd
+from pegboard.cli.sessions import check_model, check_pausable, in_session, tell_what_is_open, turn_of
+from pegboard.cli.watching import exit_code, to_the_end, watch
+from pegboard.errors import UsageError
 from pegboard.host import Host
-from pegboard.runs import Run
+from pegboard.tools import OnAsk
 
 MAX_TASK_BYTES = 1_000_000
-_T = TypeVar("_T")
 
 
 _EXAMPLES = """\b
@@ -28,71 +23,84 @@ Examples:
   pegboard run "Where are retries counted?"
   git diff | pegboard run -
   pegboard run -m scripted:turns.toml --allow-writes "fix the test"
+  pegboard run --on-ask pause "tidy the changelog"
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("task", required=False)
 @click.option("-m", "--model", "route", metavar="ROUTE", help="Model route: offline, scripted:FILE, ...")
-@click.option("--agent", "name", metavar="NAME", default="main", show_default=True, help="Definition in [agents.NAME].")
+@click.option("--agent", "name", metavar="NAME", help="Definition in [agents.NAME]; main without it.")
+@click.option("--session", metavar="ID", help="Go on with a session that is kept, in its directory.")
 @click.option("--allow-writes", is_flag=True, help="Say yes, for this run, to every question that needs no person.")
+@click.option(
+    "--on-ask",
+    type=click.Choice(["deny", "pause"]),
+    default="deny",
+    show_default=True,
+    help="What becomes of a question that nobody answers: a denial, or the run pauses until `pegboard answer`.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON event a line.")
 @click.pass_obj
-def run(options: Options, task: str | None, route: str | None, name: str, allow_writes: bool, as_json: bool) -> int:
+def run(
+    options: Options,
+    task: str | None,
+    route: str | None,
+    name: str | None,
+    session: str | None,
+    allow_writes: bool,
+    on_ask: OnAsk,
+    as_json: bool,
+) -> int:
     """Run one TASK on the current directory and stream what happens.
 
-    TASK may come from a pipe. Exit 0 completed (also with denied calls), 130 cancelled, 1 any other end.
+    TASK may come from a pipe. Exit 0 completed (also with denied calls), 3 paused, 130 cancelled, 1 any other end.
     """
-    text = read_task(task)
+    task_ = _Task(read_task(task), route, name, allow_writes, on_ask, as_json)
+    if session is not None:
+        return in_session(options, session, lambda host: task_.run(host, session))
     host = open_host(options)
-    end = to_the_end(_run(host, text, route, name, allow_writes, as_json))
+    code = to_the_end(_run(host, task_))
     report_faults(host)
-    return exit_code(end)
+    return code
 
 
-async def _run(host: Host, text: str, route: str | None, name: str, allow_writes: bool, as_json: bool) -> RunEnd:
+async def _run(host: Host, task: "_Task") -> int:
     async with host:
+        return await task.run(host)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What a person wants done, and how."""
+
+    text: str
+    route: str | None
+    name: str | None
+    allow_writes: bool
+    on_ask: OnAsk
+    as_json: bool
+
+    async def run(self, host: Host, session: str | None = None) -> int:
+        """Do it, in a new session or in one that is kept; returns the exit code."""
+        turn = None if session is None else await turn_of(host, session)
+        if turn is not None and turn.paused:
+            raise UsageError(f"session {session} is paused; `pegboard resume {session}` goes on with it")
+        name = self.name or (turn.agent if turn else "main")
         definition = host.definition(name)
-        if route is not None:
+        if route := self.route or (turn.route if turn else ""):
             definition = definition.model_copy(update={"model": route})
-        try:
-            model = host.model(definition.model)
-        except ModelError as error:
-            raise UsageError(str(error)) from error
-        session = new_session()
+        check_model(host, definition.model)
+        opened = new_session() if session is None else await host.open_session(session)
         await host.store()  # a store that can't be had is told before anything begins
-        agent = await host.create_agent(definition, name=name, session=session, model=model)
-        host.listen(JsonLines() if as_json else Screen())
-        under_way = host.submit(agent, text, allow_writes=allow_writes)
-        return await watch(under_way)
-
-
-def to_the_end(work: Coroutine[Any, Any, _T]) -> _T:
-    """Run a command's work in an event loop; a second Ctrl-C ends it as any Ctrl-C ends a program."""
-    try:
-        return asyncio.run(work)
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-
-
-async def watch(run: Run) -> RunEnd:
-    """Wait for a run's end; Ctrl-C cancels it. What printing raised, such as a closed pipe, is raised here.
-
-    A body that does not end would hold the interpreter back for ever; then the process ends here.
-    """
-    with interrupts_cancel(run):
-        end = await run.wait()
-    if run.listener_error is not None:
-        raise run.listener_error
-    if run.stuck is not None:
-        sys.stdout.flush()
-        os._exit(exit_code(end))
-    return end
-
-
-def exit_code(end: RunEnd) -> int:
-    """Return the exit code that tells how a run ended."""
-    return {"completed": 0, "paused": 3, "aborted": 130}.get(end.reason, 1)
+        if self.on_ask == "pause":
+            await check_pausable(host)
+        agent = await host.create_agent(definition, name=name, session=opened)
+        host.listen(JsonLines() if self.as_json else Screen())
+        end = await watch(host.submit(agent, self.text, allow_writes=self.allow_writes, on_ask=self.on_ask))
+        if end.reason == "paused" and not self.as_json:
+            await tell_what_is_open(host, agent.id)
+        return exit_code(end)
 
 
 def read_task(task: str | None) -> str:
@@ -116,31 +124,3 @@ def read_task(task: str | None) -> str:
     if not text:
         raise UsageError('the task is empty; for example: pegboard run "Where are retries counted?"')
     return text
-
-
-@contextmanager
-def interrupts_cancel(run: Run) -> Iterator[None]:
-    """Make the first Ctrl-C cancel the run and the second one end the process, with what it started."""
-    loop = asyncio.get_running_loop()
-    presses = 0
-
-    def pressed(_number: int, _frame: object) -> None:
-        nonlocal presses
-        presses += 1
-        if presses == 1:
-            loop.call_soon_threadsafe(run.cancel, "interrupted")
-        else:
-            # Bodies get a moment to end their processes; then nothing can hold the process back.
-            loop.call_soon_threadsafe(_cancel_everything, loop)
-            threading.Timer(0.5, os._exit, (130,)).start()
-
-    before = signal.signal(signal.SIGINT, pressed)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _cancel_everything(loop: asyncio.AbstractEventLoop) -> None:
-    for task in asyncio.all_tasks(loop):
-        task.cancel()

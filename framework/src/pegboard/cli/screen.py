@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from pegboard.events import Called, Event, Progress, Returned, RunEnd, RunStart, Text
+from pegboard.events import Asked, Called, Event, Progress, Returned, RunEnd, RunStart, StepStart, Text
 from pegboard.frozen import thaw
 from pegboard.text import count, one_line, printable
 
@@ -42,6 +42,7 @@ class Screen:
         self._in_text = False
         self._blank = False
         self._held = ""
+        self._step = 0
 
     def __call__(self, event: Event) -> None:
         self._ticker.stop()
@@ -59,6 +60,11 @@ class Screen:
                 self._show_result(event)
             case Text():
                 self._show_text(event.text)
+            case StepStart():
+                self._step = event.step
+            case Asked():
+                self._end_text()
+                self._show_asked(event)
             case Progress():
                 click.secho(f"     {one_line(event.text, self._width)}", dim=True)
             case RunEnd():
@@ -86,13 +92,23 @@ class Screen:
         self._held = ""
 
     def _call_line(self, call: Called) -> str:
+        return self._line(call.step, call.name, call.arguments)
+
+    def _line(self, step: int, name: str, arguments: Mapping[str, Any] | None) -> str:
         room = self._width - 5 - _NAME - 2 - _SUMMARY - 12
-        told = one_line(_arguments(call.arguments), room)
-        return f"  {call.step:<2} {one_line(call.name, 40):<{_NAME}} {told:<{room}}"
+        told = one_line(_arguments(arguments), room)
+        return f"  {step:<2} {one_line(name, 40):<{_NAME}} {told:<{room}}"
+
+    def _show_asked(self, asked: Asked) -> None:
+        click.echo(self._line(self._step, asked.tool, asked.arguments), nl=False)
+        click.secho("  needs you", fg="yellow")
+        click.secho(f"     {one_line(asked.reason, self._width * 2)}", fg="yellow")
+        for option in asked.options:
+            click.secho(f"     · {one_line(option, self._width)}", dim=True)
 
     def _show_result(self, result: Returned) -> None:
         call = self._calls.pop(result.id, None)
-        line = self._call_line(call) if call else f"  {result.step:<2} {result.name}"
+        line = self._call_line(call) if call else self._line(result.step, result.name, {})
         long = len(result.summary) > _SUMMARY
         summary = "" if long else printable(result.summary)
         click.echo(line, nl=False)

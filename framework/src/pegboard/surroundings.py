@@ -1,0 +1,64 @@
+"""What a body may ask of its surroundings, made for one call."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from pegboard.cancel import CancelSignal
+from pegboard.contexts import Contexts
+from pegboard.processes import Process, ProcessSpec, complete
+from pegboard.streams import Completed
+from pegboard.tools import ToolContext
+
+if TYPE_CHECKING:
+    from pegboard.runs import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Of one call: its run, the pack that brought its tool, the signal that tells its body to stop."""
+
+    run: "Run"
+    pack: str
+    signal: CancelSignal
+    contexts: Contexts
+
+    def context(self, conclude: Callable[[], None], *, approved: bool, answer: str | None) -> ToolContext:
+        """Return what the body gets as `ctx`."""
+        run, loop, session = self.run, asyncio.get_running_loop(), self.run.agent.session
+        return ToolContext(
+            session.directory,
+            session.id,
+            self.signal,
+            spawn=self._spawn,
+            progress=lambda text: loop.call_soon_threadsafe(run.progress, text, self.pack),
+            wait=partial(_wait_in_thread, loop),
+            note=run.note,
+            run=self._run_process,
+            add_context=self.contexts.add_of_tool,
+            conclude=conclude,
+            output=run.output,
+            result_chars=run.agent.definition.limits.result_chars,
+            approved=approved,
+            answer=answer,
+            on_ask=run.on_ask,
+        )
+
+    async def _spawn(self, spec: ProcessSpec) -> Process:
+        agent = self.run.agent
+        return await agent.kernel.spawn(replace(spec, owner=self.pack, session=agent.session.id))
+
+    async def _run_process(self, spec: ProcessSpec, *, cap: int = 30_000) -> Completed:
+        return await complete(await self._spawn(spec), self.signal, cap)
+
+
+def _wait_in_thread(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:
+    """Let the event loop do something async for a body in a worker thread, and wait for it there."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run_coroutine_threadsafe(work, loop).result()
+    work.close()
+    raise RuntimeError("`ctx.wait` is for sync bodies in a worker thread; an async body awaits")
