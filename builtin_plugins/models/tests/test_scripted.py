@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pegboard.testing import PackFolder
 
 pytestmark = pytest.mark.needs("models", "workspace")
 
@@ -96,3 +97,34 @@ def test_a_file_that_is_no_script_is_refused_in_one_line(
     assert told in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert ended.stdout == ""
+
+
+def test_a_script_goes_on_in_another_process_where_it_paused(
+    pegboard: Pegboard, scratch: Path, pack_folder: PackFolder
+) -> None:
+    """B20: three processes; the file is edited once, by the one that resumes."""
+    pack_folder.add("jsonl", reference="pegboard.testing.jsonl:JsonlPack")
+    (scratch / "ask.toml").write_text(REPAIR.split('[[turns]]\ncalls = [{ tool = "shell"')[0] + ASKS, "utf-8")
+
+    paused = pegboard("run", "--on-ask", "pause", "-m", "scripted:ask.toml", "repair it", cwd=scratch)
+    assert paused.returncode == 3, paused.stderr
+    assert "a - b" in (scratch / "calc.py").read_text("utf-8")
+    session = paused.stdout.split("pegboard resume ")[1].split()[0]
+    assert pegboard("answer", session, "1", "y").returncode == 0
+    again = pegboard("resume", session)
+    assert again.returncode == 3, again.stderr
+    assert "a + b" in (scratch / "calc.py").read_text("utf-8")
+    assert pegboard("answer", session, "2", "2").returncode == 0
+    ended = pegboard("resume", session)
+
+    assert ended.returncode == 0, ended.stderr
+    assert "It was ask_user: The user answers: no" in ended.stdout
+
+
+ASKS = """
+[[turns]]
+calls = [{ tool = "ask_user", args = { question = "Is that all?", options = ["yes", "no"] } }]
+
+[[turns]]
+text = "It was ${results}"
+"""

@@ -81,7 +81,8 @@ class ScriptedModel:
         self._next = 0
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the next turn."""
+        """Yield the next turn; a turn that was paused in another process goes on after the step that paused."""
+        self._next = self._next or max(request.step - 1, 0)
         if self._next >= len(self._script.turns):
             told = f"the script {self._path} has {len(self._script.turns)} turns and the run wants one more"
             raise ModelError(f"{told}; end it with a turn without calls", "script")

@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from pegboard import Tool, hookimpl
 from pydantic import BaseModel, Field
 
+from pegboard_workspace.ask import ask_user
 from pegboard_workspace.edit import edit, write
 from pegboard_workspace.find import glob
+from pegboard_workspace.output import read_output
 from pegboard_workspace.read import read
 from pegboard_workspace.search import grep
 from pegboard_workspace.shell import shell_tool
@@ -20,7 +22,7 @@ class Settings(BaseModel):
 
 
 class Workspace:
-    """Six tools that stay inside the session's directory; `shell` is confined by nothing but the guards."""
+    """Tools that stay inside the session's directory; `shell` is confined by nothing but the guards."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -28,4 +30,5 @@ class Workspace:
     @hookimpl
     def register_tools(self) -> Iterable[Tool]:
         """Hand over the tools."""
-        return [read, glob, grep, write, edit, shell_tool(self.settings.shell_timeout, self.settings.pass_env)]
+        shell = shell_tool(self.settings.shell_timeout, self.settings.pass_env)
+        return [read, glob, grep, write, edit, shell, read_output, ask_user]

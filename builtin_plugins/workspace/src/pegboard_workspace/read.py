@@ -9,8 +9,10 @@ from pegboard_workspace.places import locate, read_bytes
 from pegboard_workspace.text import decode, lines_of
 
 MAX_LINES: Final = 2000
-MAX_CHARACTERS: Final = 60_000
 MAX_LINE: Final = 2000
+# Characters beside the lines: the first and last line of the result, and what stands before each line.
+_FRAME: Final = 200
+_NUMBER: Final = 8
 
 
 class Lines(TypedDict):
@@ -67,7 +69,7 @@ def read(path: str, ctx: ToolContext, start: int = 1, end: int | None = None) ->
         raise ToolError(f"lines {start}-{end} are no range; lines count from 1, start comes first")
     if start > max(len(lines), 1):
         raise ToolError(f"`{place.shown}` has {len(lines)} lines; start={start} is after its end")
-    chosen = _fit(lines[start - 1 : end])
+    chosen = _fit(lines[start - 1 : end], ctx.result_chars - len(place.shown) - _FRAME)
     return Lines(
         path=place.shown,
         encoding=decoded.encoding,
@@ -78,14 +80,13 @@ def read(path: str, ctx: ToolContext, start: int = 1, end: int | None = None) ->
     )
 
 
-def _fit(lines: list[str]) -> list[str]:
+def _fit(lines: list[str], room: int) -> list[str]:
     """Keep whole lines up to the caps; a single overlong line is cut and says so."""
     fitting: list[str] = []
-    room = MAX_CHARACTERS
     for line in lines[:MAX_LINES]:
         if len(line) > MAX_LINE:
             line = f"{line[:MAX_LINE]} … ({len(line) - MAX_LINE:,} more characters in this line)"
-        room -= len(line)
+        room -= len(line) + _NUMBER
         if room < 0 and fitting:
             break
         fitting.append(line)

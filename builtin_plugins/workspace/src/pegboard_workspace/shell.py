@@ -9,8 +9,8 @@ from typing_extensions import TypedDict
 
 MAX_SECONDS: Final = 3600.0
 GRACE_SECONDS: Final = 2.0
-HEAD_BYTES: Final = 10_000
-TAIL_BYTES: Final = 20_000
+HEAD_BYTES: Final = 500_000
+TAIL_BYTES: Final = 500_000
 
 
 class Ran(TypedDict):
