@@ -1248,7 +1248,7 @@ GRANTS: dict[str, tuple[list[str] | None, tuple[str, ...] | None, tuple[str, ...
 
 @pytest.mark.parametrize("how", GRANTS)
 def test_a_child_sees_what_it_was_granted_of_what_there_is(tmp_path: Path, how: str) -> None:
-    """Rule 11, rule 13: names need not exist yet; what comes later and was not granted stays hidden."""
+    """Rule 11, rule 13, TS18: names need not exist yet; what comes later and was not granted stays hidden."""
     grant, tools, seen = GRANTS[how]
 
     async def main(host: Host) -> None:
@@ -1531,9 +1531,9 @@ def test_the_questions_of_a_tree_are_one_queue_and_only_its_first_can_be_answere
         first, second = host.open_interactions(root.id)
         assert [(one.session, one.root) for one in (first, second)] == [(child.id, root.id), (root.id, root.id)]
         with pytest.raises(UsageError, match=f"interaction 1 of session {child.id} comes first"):
-            host.answer(root.id, second.id, Answer(True))
+            await host.answer(root.id, second.id, Answer(True))
         for agent, (run, _) in zip((child, root, other), runs, strict=True):
-            host.answer(agent.id, 1, Answer(True))
+            await host.answer(agent.id, 1, Answer(True))
             await run.wait()
         assert [results[0].status for _, results in runs] == ["ok"] * 3
 

@@ -667,7 +667,7 @@ async def test_next_interaction_waits_for_a_question(host: Host, agent: Agent, s
     run = host.submit(agent, "Change it.", on_ask="wait")
     asked = await waiting
     assert asked == await next_of(host) == host.open_interactions()[0]
-    host.answer(asked.session, asked.id, Answer.yes())
+    await host.answer(asked.session, asked.id, Answer.yes())
 
     assert (asked.tool, (await run.wait()).denied) == ("change", 0)
     assert host.open_interactions() == ()

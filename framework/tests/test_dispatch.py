@@ -408,6 +408,7 @@ def test_every_guard_is_asked_twice_with_both_phases_also_after_a_refusal(host_w
 def test_a_refusal_is_shown_and_recorded_with_its_pack_and_the_others_are_asked_too(
     host_with: HostWith, tmp_path: Path
 ) -> None:
+    """AC-T15 and T23 in DESIGN §6: a refusal stops nobody else from being asked, and no body runs."""
     asked: list[str] = []
     refusing = Hooks(guard_tool_call=lambda call: Deny("not in my house"))
     bodies_run.clear()
@@ -420,7 +421,7 @@ def test_a_refusal_is_shown_and_recorded_with_its_pack_and_the_others_are_asked_
 
 
 def test_a_guard_that_agrees_at_intent_may_still_refuse_at_dispatch(host_with: HostWith, tmp_path: Path) -> None:
-    """Rule 7."""
+    """Rule 7, TS13: what is revoked between the two askings is not dispatched."""
     bodies_run.clear()
     late = Hooks(guard_tool_call=lambda call: Deny("too late") if call.phase == "dispatch" else None)
 

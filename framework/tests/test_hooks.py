@@ -830,6 +830,8 @@ def test_wrappers_of_a_body_nest_and_see_the_call(host_with: HostWith, tmp_path:
     "turn", [call("peek", path=3), call("nothing"), call("poke")], ids=["invalid", "unknown", "denied"]
 )
 def test_a_call_whose_body_does_not_run_is_not_wrapped(host_with: HostWith, tmp_path: Path, turn: Any) -> None:
+    """AC-T28, T36."""
+
     def wrap(call: ToolRun, proceed: Any) -> Any:
         bodies.append("wrapped")
         return proceed()
@@ -859,6 +861,7 @@ def test_a_body_never_runs_a_second_time(host_with: HostWith, tmp_path: Path, wr
 
 
 def test_a_cached_value_is_rendered_like_the_bodys_own(host_with: HostWith, tmp_path: Path) -> None:
+    """T37: a wrapper may answer instead of the body."""
     wrap = Pack(wrap_tool_call=lambda call, proceed: Outcome.of("from the cache"))
 
     took = ran(host_with(bench=BENCH, aa=wrap), tmp_path, call("peek"), "done")
@@ -938,7 +941,7 @@ def test_a_wrapper_of_a_body_that_fails_is_an_error_result_and_the_run_goes_on(
 
 
 def test_cancelling_reaches_the_body_inside_its_wrappers(host_with: HostWith, tmp_path: Path) -> None:
-    """Rule 9."""
+    """Rule 9, T37."""
 
     async def wrap(call: ToolRun, proceed: Any) -> Any:
         outcome = await proceed()
@@ -1039,6 +1042,7 @@ def test_another_value_is_rendered_anew(host_with: HostWith, tmp_path: Path) -> 
 
 
 def test_another_value_is_held_to_the_tools_contract(host_with: HostWith, tmp_path: Path) -> None:
+    """T40."""
     result = results_after(host_with, tmp_path, lambda: Accept(value=None))
 
     assert (result.status, result.code) == ("error", "INVALID_TOOL_OUTPUT")
@@ -1083,6 +1087,7 @@ POST_FAILURES: dict[str, tuple[Callable[..., Any], str]] = {
 def test_a_pack_that_fails_after_a_call_makes_it_an_error_result(
     host_with: HostWith, tmp_path: Path, post: Callable[..., Any], told: str
 ) -> None:
+    """AC-T27, T40."""
     result = results_after(host_with, tmp_path, post)
 
     assert (result.status, result.code, bodies) == ("error", "TOOL_FAILED", ["x"])
@@ -1524,7 +1529,7 @@ def test_a_named_front_end_sees_the_question_and_its_yes_runs_the_body(
 
 
 def test_one_yes_holds_for_both_phases_of_its_call_and_for_no_other_call(host_with: HostWith, tmp_path: Path) -> None:
-    """Rule 7: the approval is bound to the hash of the call."""
+    """Rule 7, T35: the approval is bound to the hash of the call."""
     hashes: list[str] = []
     guarded: list[tuple[str, str]] = []
 
@@ -1660,10 +1665,10 @@ def test_a_run_may_wait_for_an_answer_that_the_program_gives(host_with: HostWith
         (interaction,) = host.open_interactions(agent.id)
         before = list(bodies)
         with pytest.raises(UsageError, match="no open interaction 2"):
-            host.answer(agent.id, 2, Answer.yes())
-        host.answer(agent.id, 1, Answer.yes())
+            await host.answer(agent.id, 2, Answer.yes())
+        await host.answer(agent.id, 1, Answer.yes())
         with pytest.raises(UsageError, match="no open interaction 1"):
-            host.answer(agent.id, 1, Answer.no())
+            await host.answer(agent.id, 1, Answer.no())
         await run.wait()
         return interaction, before, len(host.open_interactions())
 
@@ -1681,8 +1686,8 @@ def test_the_program_too_answers_with_yes_or_no_only(host_with: HostWith, tmp_pa
         run = host.submit(agent, "go", on_ask="wait")
         await until(host.open_interactions)
         with pytest.raises(UsageError, match="Answer"):
-            host.answer(agent.id, 1, Answer(approved))
-        host.answer(agent.id, 1, Answer.no())
+            await host.answer(agent.id, 1, Answer(approved))
+        await host.answer(agent.id, 1, Answer.no())
         return await run.wait()
 
     assert (in_host(host, main).denied, bodies) == (1, [])
@@ -1705,7 +1710,7 @@ def test_the_program_answers_while_front_ends_still_think_or_after_they_have_fai
         agent = await host.create_agent(directory=tmp_path, model=ScriptedModel(call("poke", path="x"), "done"))
         run = host.submit(agent, "go", on_ask="wait")
         await until(lambda: host.faults)
-        host.answer(agent.id, 1, Answer.yes())
+        await host.answer(agent.id, 1, Answer.yes())
         return await run.wait()
 
     assert (in_host(host, main).denied, bodies) == (0, ["cancelled", "x"])
@@ -1754,9 +1759,9 @@ def test_of_a_tree_of_agents_only_the_first_open_question_can_be_answered(host_w
             await until(lambda: len(host.open_interactions(root.id)) == len(runs))
         first, second = host.open_interactions(root.id)
         with pytest.raises(UsageError, match=f"interaction 1 of session {first.session} comes first"):
-            host.answer(second.session, second.id, Answer.yes())
+            await host.answer(second.session, second.id, Answer.yes())
         for interaction in (first, second):
-            host.answer(interaction.session, interaction.id, Answer.yes())
+            await host.answer(interaction.session, interaction.id, Answer.yes())
             await until(lambda interaction=interaction: interaction not in host.open_interactions())  # type: ignore[misc]
         await asyncio.gather(*(run.wait() for run in runs))
         return [first.session, second.session], [child.id for child in children]
@@ -1777,7 +1782,7 @@ def test_questions_of_two_trees_do_not_wait_for_each_other(host_with: HostWith, 
             runs.append(host.submit(agent, "go", on_ask="wait"))
         await until(lambda: len(host.open_interactions()) == 2)
         for interaction in reversed(host.open_interactions()):
-            host.answer(interaction.session, interaction.id, Answer.yes())
+            await host.answer(interaction.session, interaction.id, Answer.yes())
             await until(lambda: len(bodies) == 1)
         await asyncio.gather(*(run.wait() for run in runs))
 

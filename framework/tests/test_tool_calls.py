@@ -188,6 +188,7 @@ def test_a_record_of_nested_arguments_can_always_be_printed(call: Call, levels: 
 
 
 def test_malformed_arguments_are_recorded_as_absent_and_not_as_empty(call: Call) -> None:
+    """TS11, T46 in DESIGN §6."""
     assert call(untouched(), '{"path": ').called["arguments"] is None
 
 

@@ -54,6 +54,6 @@ async def test_a_tellers_helper_is_bound_like_the_teller(host: Host) -> None:
     helper = await host.create_agent(parent=await host.create_agent("teller"), model=model)
     run = host.submit(helper, "Pay.", on_ask="wait")
     asked = await host.next_interaction()
-    host.answer(asked.session, asked.id, Answer.yes())
+    await host.answer(asked.session, asked.id, Answer.yes())
     assert (asked.pack, asked.arguments["amount"], (await run.wait()).denied) == ("bank", 1_000, 1)
     assert ["moved" in repr(request.messages[-1]) for request in model.requests[1:]] == [True, True, False]
