@@ -44,7 +44,6 @@ from pegboard import (
     UsageError,
     UserMessage,
     define_tool,
-    foreign_tool,
     output_of,
     tool,
 )
@@ -620,12 +619,8 @@ DEFINED: dict[str, Callable[[], Tool]] = {
         body=lambda arguments: "",
         output=output_of({"type": "string"}, str),
     ),
-    "a foreign one": lambda: foreign_tool(
-        server="docs",
-        name="search",
-        description="Search.",
-        parameters={"type": "object", "properties": {"query": {"type": "string", "examples": [["a"], "b"]}}},
-        call=lambda arguments: "",
+    "a foreign one": lambda: replace(
+        by_hand({"type": "object"}), name="mcp__docs__search", server="docs", effect="write"
     ),
     "by hand": lambda: by_hand({"type": "object", "properties": {"deep": {"enum": [["x"]]}}}),
 }

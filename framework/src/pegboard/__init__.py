@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from pegboard.explaining import Reason as Reason
     from pegboard.feed import Feed as Feed
     from pegboard.feed import FeedItem as FeedItem
-    from pegboard.foreign import foreign_tool as foreign_tool
     from pegboard.functions import tool as tool
     from pegboard.guarding import GuardedCall as GuardedCall
     from pegboard.hookspecs import hookimpl as hookimpl
@@ -111,6 +110,8 @@ if TYPE_CHECKING:
     from pegboard.streams import Completed as Completed
     from pegboard.streams import collect as collect
     from pegboard.streams import find_program as find_program
+    from pegboard.text import one_line as one_line
+    from pegboard.text import printable as printable
     from pegboard.tools import Arguments as Arguments
     from pegboard.tools import Output as Output
     from pegboard.tools import Tool as Tool
@@ -174,7 +175,6 @@ _HOMES = {
         "Feed",
         "FeedItem",
     ),
-    "foreign": ("foreign_tool",),
     "functions": ("tool",),
     "guarding": ("GuardedCall",),
     "hookspecs": (
@@ -238,6 +238,7 @@ _HOMES = {
         "SessionStore",
     ),
     "streams": ("Collected", "Completed", "collect", "find_program"),
+    "text": ("one_line", "printable"),
     "tools": (
         "Arguments",
         "Output",

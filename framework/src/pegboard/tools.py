@@ -180,7 +180,8 @@ class Tool:
     `touches` gets the arguments by keyword, is pure and cheap. `resume(ctx, job)` is called instead of the body to take
     up a call that raised `Waiting`. `timeout` is in seconds; None means no limit of
     its own. `inline` runs a sync body in the event loop instead of a worker thread. `examples` are tasks that a
-    person might give and that this tool answers. `server` is where a foreign tool comes from (see `foreign_tool`).
+    person might give and that this tool answers. `server` is where a foreign tool comes from; its name is
+    `foreign_name(server, name)`.
     """
 
     name: str
@@ -216,9 +217,8 @@ class Tool:
         if self.server or foreign:
             cut_off = foreign_name(self.server, "")[: _NAME_LENGTH - 12]
             if not (self.server and name.startswith(cut_off) and FOREIGN_NAME.fullmatch(name)):
-                raise TypeError(
-                    f"tool {name!r}: names that begin with {FOREIGN_PREFIX} are made by `foreign_tool` alone"
-                )
+                told = "are those of servers' tools, as `foreign_name` makes them"
+                raise TypeError(f"tool {name!r}: names that begin with {FOREIGN_PREFIX} {told}")
             if (self.effect, self.concurrency, self.exposure) != ("write", "exclusive", "user-configurable"):
                 raise TypeError(f'tool "{name}" is foreign: it is write, exclusive and user-configurable')
         elif not TOOL_NAME.fullmatch(name):

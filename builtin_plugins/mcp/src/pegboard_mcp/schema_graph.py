@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pegboard.errors import UnsupportedSchema
-from pegboard.frozen import MAX_DEPTH
-from pegboard.json_values import Place, measure, where
-from pegboard.text import one_line
+from pegboard import UnsupportedSchema, one_line
+
+from pegboard_mcp.plain import MAX_DEPTH, Place, measure, where
 
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _HERE: Final = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
