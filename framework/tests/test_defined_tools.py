@@ -117,6 +117,19 @@ def test_names_of_foreign_tools_are_refused_for_others(name: str) -> None:
             make()
 
 
+async def test_a_foreign_tool_says_where_it_comes_from_and_is_another_one_with_another_generation(agent: Agent) -> None:
+    """DESIGN §3.3: an approval is bound to the server's configuration too, through the definition's hash."""
+    plain = defined(effect="write")
+    made = replace(plain, name="mcp__docs__find", server="docs", source="server `docs` of pack `mcp`", generation="a")
+    agent.tools.register(made)
+
+    entry = agent.view().get("mcp__docs__find")
+    assert entry is not None
+    assert entry.as_json()["source"] == "server `docs` of pack `mcp`"
+    hashes = {replace(made, generation=generation).hash for generation in ("", "a", "b")}
+    assert len(hashes) == 3
+
+
 @pytest.mark.parametrize("description", ["", "  ", None])
 def test_a_definition_without_a_description_is_refused(description: Any) -> None:
     with pytest.raises(TypeError, match='tool "probe" needs a description'):

@@ -181,7 +181,8 @@ class Tool:
     up a call that raised `Waiting`. `timeout` is in seconds; None means no limit of
     its own. `inline` runs a sync body in the event loop instead of a worker thread. `examples` are tasks that a
     person might give and that this tool answers. `server` is where a foreign tool comes from; its name is
-    `foreign_name(server, name)`.
+    `foreign_name(server, name)`. `source` says so to people, `generation` is what else an approval is bound to: a hash
+    of the server's configuration and of all that it says of the tool.
     """
 
     name: str
@@ -200,6 +201,8 @@ class Tool:
     inline: bool = False
     resume: Body | None = None
     server: str = ""
+    source: str = ""
+    generation: str = ""
 
     def __post_init__(self) -> None:
         number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
@@ -237,6 +240,6 @@ class Tool:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256, in hex, of what a model and policy are told: name, description, parameters, effect."""
-        told = [self.name, self.description, self.parameters, self.effect]
+        """SHA-256, in hex, of what a model and policy are told: name, description, parameters, effect, generation."""
+        told = [self.name, self.description, self.parameters, self.effect, *([self.generation] * bool(self.generation))]
         return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode()).hexdigest()
