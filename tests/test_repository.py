@@ -57,7 +57,7 @@ def test_every_distribution_has_the_same_shape() -> None:
         assert (package / "__init__.py").is_file(), folder
         assert (package / "py.typed").is_file(), folder
         assert (ROOT / folder / "README.md").is_file(), folder
-        assert list((ROOT / folder / "tests").glob("test_*.py")), folder
+        assert list((ROOT / folder / "tests").rglob("test_*.py")), folder
 
 
 @pytest.mark.needs("models", "workspace")

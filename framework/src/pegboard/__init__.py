@@ -11,15 +11,11 @@ __version__ = "0.1.0"
 # Type checkers take this for true. `typing` itself would double what `pegboard --version` costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    # the contract
-    # agents
     from pegboard.agents.agent import Agent as Agent
     from pegboard.agents.definition import Definition as Definition
     from pegboard.agents.definition import Limits as Limits
     from pegboard.agents.run import Run as Run
     from pegboard.agents.run import Step as Step
-
-    # settings and errors
     from pegboard.base.cancel import CancelSignal as CancelSignal
     from pegboard.base.errors import Conflict as Conflict
     from pegboard.base.errors import InvalidArguments as InvalidArguments
@@ -28,30 +24,24 @@ if TYPE_CHECKING:
     from pegboard.base.errors import PegboardError as PegboardError
     from pegboard.base.errors import ToolError as ToolError
     from pegboard.base.errors import UsageError as UsageError
-
-    # a call
+    from pegboard.base.text import one_line as one_line
+    from pegboard.base.text import printable as printable
     from pegboard.calls.gate import GuardedCall as GuardedCall
     from pegboard.config.field_rules import narrowing as narrowing
     from pegboard.config.field_rules import user_only as user_only
     from pegboard.config.places import Places as Places
     from pegboard.hookspecs import hooks as hooks
     from pegboard.host.host import Host as Host
-
-    # processes
     from pegboard.process.pipes import Collected as Collected
     from pegboard.process.pipes import collect as collect
     from pegboard.process.pipes import find_program as find_program
     from pegboard.process.processes import Process as Process
     from pegboard.process.spec import ProcessRefused as ProcessRefused
     from pegboard.process.spec import ProcessSpec as ProcessSpec
-
-    # the record
     from pegboard.record.feed import Feed as Feed
     from pegboard.record.session import Session as Session
     from pegboard.record.stores import SessionHead as SessionHead
     from pegboard.record.stores import SessionStore as SessionStore
-
-    # tools
     from pegboard.tools.function_tools import tool as tool
     from pegboard.tools.snapshot import ToolView as ToolView
     from pegboard.trust.state import Consents as Consents
@@ -66,8 +56,6 @@ if TYPE_CHECKING:
     from pegboard.values.interrupts import NeedsAnswer as NeedsAnswer
     from pegboard.values.interrupts import NeedsApproval as NeedsApproval
     from pegboard.values.interrupts import WaitsForSessions as WaitsForSessions
-
-    # models and messages
     from pegboard.values.messages import AssistantMessage as AssistantMessage
     from pegboard.values.messages import Message as Message
     from pegboard.values.messages import ToolCall as ToolCall
@@ -95,6 +83,7 @@ if TYPE_CHECKING:
     from pegboard.values.tool import Tool as Tool
     from pegboard.values.tool import ToolContext as ToolContext
     from pegboard.values.tool import Touch as Touch
+    from pegboard.values.tool import foreign_name as foreign_name
     from pegboard.values.verdicts import Ask as Ask
     from pegboard.values.verdicts import Deny as Deny
     from pegboard.values.verdicts import EndRun as EndRun
@@ -106,7 +95,7 @@ _HOMES = {
     "hookspecs": "hooks",
     "values.hook_markers": "hookimpl hookspec implements",
     "tools.function_tools": "tool",
-    "values.tool": "Arguments Output Tool ToolContext Touch",
+    "values.tool": "Arguments Output Tool ToolContext Touch foreign_name",
     "values.interrupts": "NeedsAnswer NeedsApproval WaitsForSessions",
     "calls.gate": "GuardedCall",
     "values.verdicts": "Ask Deny EndRun Enter Reject",
@@ -132,6 +121,7 @@ _HOMES = {
     "config.places": "Places",
     "trust.state": "Consents",
     "base.cancel": "CancelSignal",
+    "base.text": "one_line printable",
     "base.errors": "Conflict InvalidArguments ModelError PackFailure PegboardError ToolError UsageError",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -46,7 +46,6 @@ from pegboard import (
 from pegboard.config.places import Places
 from pegboard.events import SnapshotTaken
 from pegboard.schemas import define_tool, output_of
-from pegboard.schemas.foreign import foreign_tool
 from pegboard.testing import ScriptedModel, call
 from pegboard.values.messages import Message, Transcript
 
@@ -619,12 +618,8 @@ DEFINED: dict[str, Callable[[], Tool]] = {
         body=lambda arguments: "",
         output=output_of({"type": "string"}, str),
     ),
-    "a foreign one": lambda: foreign_tool(
-        server="docs",
-        name="search",
-        description="Search.",
-        parameters={"type": "object", "properties": {"query": {"type": "string", "examples": [["a"], "b"]}}},
-        call=lambda arguments: "",
+    "a foreign one": lambda: replace(
+        by_hand({"type": "object"}), name="mcp__docs__search", server="docs", effect="write"
     ),
     "by hand": lambda: by_hand({"type": "object", "properties": {"deep": {"enum": [["x"]]}}}),
 }

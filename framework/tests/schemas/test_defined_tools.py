@@ -69,7 +69,7 @@ def test_mistakes_are_told_in_order_output_then_its_schema_then_timeout_then_nam
         ({}, "must declare output"),
         ({"output": bad_schema}, r"unsupported JSON schema: output\.schema\.format is not a supported keyword"),
         ({"output": TEXT}, "timeout must be"),
-        ({"timeout": None}, "made by `foreign_tool` alone"),
+        ({"timeout": None}, "are those of servers' tools"),
     ]
     for mend, said in steps:
         mistakes.update(mend)
@@ -99,8 +99,21 @@ def test_names_of_foreign_tools_are_refused_for_others(name: str) -> None:
         lambda: tool(name=name)(function),
     ]
     for make in makers:
-        with pytest.raises(TypeError, match="made by `foreign_tool` alone"):
+        with pytest.raises(TypeError, match="are those of servers' tools"):
             make()
+
+
+async def test_a_foreign_tool_says_where_it_comes_from_and_is_another_one_with_another_generation(agent: Agent) -> None:
+    """DESIGN §3.3: an approval is bound to the server's configuration too, through the definition's hash."""
+    plain = defined(effect="write")
+    made = replace(plain, name="mcp__docs__find", server="docs", source="server `docs` of pack `mcp`", generation="a")
+    agent.tools.register(made)
+
+    entry = agent.view().get("mcp__docs__find")
+    assert entry is not None
+    assert entry.as_json()["source"] == "server `docs` of pack `mcp`"
+    hashes = {replace(made, generation=generation).hash for generation in ("", "a", "b")}
+    assert len(hashes) == 3
 
 
 @pytest.mark.parametrize("description", ["", "  ", None])
@@ -310,6 +323,3 @@ async def test_the_tools_of_the_how_to_work(agent: Agent) -> None:
 
     assert await called(agent, made["double"], '{"number": 2}') == ("ok", "4")
     assert await called(agent, made["search"], '{"word": "a", "limit": 2, "kind": null}') == ("ok", "a\na")
-    name, content = await called(agent, made["create"], '{"title": ""}', allow_writes=True)
-    assert (name, made["create"].name) == ("INVALID_ARGS", "mcp__tracker__create-issue")
-    assert "title: " in content

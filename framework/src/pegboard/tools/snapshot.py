@@ -23,7 +23,7 @@ class Offered:
     @property
     def source(self) -> str:
         """Where the tool comes from, for people."""
-        return f"pack {self.pack}" if self.pack else "this program"
+        return self.tool.source or (f"pack {self.pack}" if self.pack else "this program")
 
     @property
     def shown(self) -> bool:

@@ -181,7 +181,9 @@ class Tool:
     `touches` gets the arguments by keyword, is pure and cheap. `resume(ctx, job)` is called instead of the body to take
     up a call that raised `WaitsForSessions`. `timeout` is in seconds; None means no limit of
     its own. `inline` runs a sync body in the event loop instead of a worker thread. `examples` are tasks that a
-    person might give and that this tool answers. `server` is where a foreign tool comes from (see `foreign_tool`).
+    person might give and that this tool answers. `server` is where a foreign tool comes from; its name is
+    `foreign_name(server, name)`. `source` says so to people, `generation` is what else an approval is bound to: a hash
+    of the server's configuration and of all that it says of the tool.
     """
 
     name: str
@@ -200,6 +202,8 @@ class Tool:
     inline: bool = False
     resume: Body | None = None
     server: str = ""
+    source: str = ""
+    generation: str = ""
 
     def __post_init__(self) -> None:
         number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
@@ -217,9 +221,8 @@ class Tool:
         if self.server or foreign:
             cut_off = foreign_name(self.server, "")[: _NAME_LENGTH - 12]
             if not (self.server and name.startswith(cut_off) and FOREIGN_NAME.fullmatch(name)):
-                raise TypeError(
-                    f"tool {name!r}: names that begin with {FOREIGN_PREFIX} are made by `foreign_tool` alone"
-                )
+                told = "are those of servers' tools, as `foreign_name` makes them"
+                raise TypeError(f"tool {name!r}: names that begin with {FOREIGN_PREFIX} {told}")
             if (self.effect, self.concurrency, self.exposure) != ("write", "exclusive", "user-configurable"):
                 raise TypeError(f'tool "{name}" is foreign: it is write, exclusive and user-configurable')
         elif not TOOL_NAME.fullmatch(name):
@@ -238,6 +241,6 @@ class Tool:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256, in hex, of what a model and policy are told: name, description, parameters, effect."""
-        told = [self.name, self.description, self.parameters, self.effect]
+        """SHA-256, in hex, of what a model and policy are told: name, description, parameters, effect, generation."""
+        told = [self.name, self.description, self.parameters, self.effect, *([self.generation] * bool(self.generation))]
         return hashlib.sha256(json.dumps(told, sort_keys=True, allow_nan=False).encode()).hexdigest()

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pegboard.base.errors import UnsupportedSchema
-from pegboard.base.frozen import MAX_DEPTH
-from pegboard.base.text import one_line
-from pegboard.schemas.json_values import Place, measure, where
+from pegboard import one_line
+from pegboard.schemas import UnsupportedSchema
+
+from pegboard_mcp.plain import MAX_DEPTH, Place, measure, where
 
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _HERE: Final = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")

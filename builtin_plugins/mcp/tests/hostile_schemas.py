@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pegboard.schemas import UnsupportedSchema
-from pegboard.schemas.foreign_schemas import ForeignSchema
+from pegboard_mcp.foreign_schemas import ForeignSchema
 
 STACK = 512 * 1024
 MEGABYTES = "a" * 5_000_000

@@ -7,11 +7,11 @@ one that can't be (look-around, back-references) is left to the server that sent
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.base.errors import UnsupportedSchema
-from pegboard.base.frozen import MAX_DEPTH
-from pegboard.base.text import one_line
-from pegboard.schemas.json_values import Place, detach, measure, shown, told, where
-from pegboard.schemas.schema_graph import SchemaGraph
+from pegboard import one_line
+from pegboard.schemas import UnsupportedSchema
+
+from pegboard_mcp.plain import MAX_DEPTH, Place, copied, measure, shown, told, where
+from pegboard_mcp.schema_graph import SchemaGraph
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -32,26 +32,25 @@ class ForeignSchema:
 
         Raises:
             UnsupportedSchema: it is no valid JSON Schema of an object, or can't be checked safely.
-            ImportError: jsonschema-rs is not installed.
         """
-        self.schema: dict[str, Any]
-        self.schema, lost = detach(schema, _ROOT, negative_zero=True)
-        if lost:
-            raise UnsupportedSchema(told(lost))
-        if not isinstance(self.schema, dict) or self.schema.get("type") != "object":
+        if not isinstance(schema, dict) or schema.get("type") != "object":
             raise UnsupportedSchema([f'{_ROOT} must be a JSON Schema whose type is "object"'])
-        depth, size = measure(self.schema)
+        depth, size = measure(schema)
         if depth > MAX_DEPTH:
             raise UnsupportedSchema([f"{_ROOT} is nested more than {MAX_DEPTH} levels deep"])
         if size > _LARGEST:
             raise UnsupportedSchema([f"{_ROOT} is too large: {size:,} values, of at most {_LARGEST:,}"])
+        try:
+            self.schema: dict[str, Any] = copied(schema)
+        except ValueError as error:
+            raise UnsupportedSchema([f"{_ROOT} is no JSON: {one_line(str(error), 200)}"]) from None
         try:
             self._costs, self._validator = self._compiled(lambda _pattern: True)
         except UnsupportedSchema:  # for the sake of a pattern, or of something else, which is then told
             self._costs, self._validator = self._compiled(_is_linear)
 
     def _compiled(self, is_linear: Callable[[str], bool]) -> "tuple[list[int], Validator]":
-        checked, _ = detach(self.schema, negative_zero=True)
+        checked = copied(self.schema)
         return SchemaGraph(checked, _ROOT, is_linear).costs(), _validator(checked)
 
     def violations(self, value: Any) -> list[str]:

@@ -7,7 +7,6 @@ import math
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +14,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pegboard import Agent, GuardedCall, InvalidArguments, Output, PegboardError, Tool, ToolContext, hookimpl
-from pegboard.schemas import UnsupportedSchema
-from pegboard.schemas.foreign import foreign_tool
-from pegboard.values.tool import foreign_name
+from pegboard import Agent, GuardedCall, InvalidArguments, Output, Tool, ToolContext, foreign_name, hooks, implements
+from pegboard.schemas import UnsupportedSchema, define_tool
+from pegboard_mcp.foreign import foreign_tool
 
 ANYTHING: dict[str, Any] = {"type": "object"}
+OUTPUT = Output(dict, lambda value: value, json.dumps, lambda _value: "done")
 
 
-def foreign(parameters: dict[str, Any] | None = None, call: Callable[..., Any] = json.dumps, **options: Any) -> Tool:
+async def echo(arguments: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    """Return the arguments and whether there is a session."""
+    return {"got": arguments, "session": bool(ctx.session)}
+
+
+def foreign(parameters: dict[str, Any] | None = None, **options: Any) -> Tool:
     """Make a foreign tool, with what a test does not care about filled in."""
-    standard: dict[str, Any] = {"server": "docs", "name": "search", "description": "Search."}
-    return foreign_tool(**{**standard, "parameters": parameters or ANYTHING, "call": call, **options})
+    standard: dict[str, Any] = {"server": "docs", "name": "search", "description": "Search.", "output": OUTPUT}
+    return foreign_tool(**{**standard, "parameters": parameters or ANYTHING, "call": echo, **options})
 
 
 def refused(parameters: Any) -> str:
@@ -94,7 +98,7 @@ def test_a_foreign_tool_is_write_exclusive_and_user_configurable_and_stays_so() 
     "change", [{"name": "search"}, {"name": "mcp__other__search"}, {"server": "other"}, {"server": ""}]
 )
 def test_a_foreign_tool_cannot_pass_for_another_servers_or_for_a_packs(change: dict[str, str]) -> None:
-    with pytest.raises(TypeError, match="made by `foreign_tool` alone"):
+    with pytest.raises(TypeError, match="are those of servers' tools"):
         replace(foreign(), **change)  # type: ignore[arg-type]
 
 
@@ -132,13 +136,13 @@ def test_a_model_is_shown_the_schema_as_the_server_sent_it() -> None:
         ({"type": "object", "properties": {"x": {"type": "strnig"}}}, 'parameters.properties.x.type: "strnig" is not'),
         ({"type": "object", "required": "x"}, 'parameters.required: "x" is not of type "array"'),
         ({"type": "object", "$schema": "https://example.com/own"}, "parameters: Unknown meta-schema"),
-        ({"type": "object", "default": math.nan}, "parameters.default is not a finite number"),
-        ({"type": "object", "default": b""}, "parameters.default is of type bytes, which is no JSON"),
+        ({"type": "object", "default": math.nan}, "parameters is no JSON: Out of range float values"),
+        ({"type": "object", "default": b""}, "parameters is no JSON: Object of type bytes"),
     ],
 )
 def test_what_is_no_valid_schema_of_an_object_is_refused(schema: Any, said: str) -> None:
     with pytest.raises(UnsupportedSchema) as caught:
-        foreign_tool(server="docs", name="x", description="", parameters=schema, call=json.dumps)
+        foreign_tool(server="docs", name="x", description="", parameters=schema, call=echo, output=OUTPUT)
 
     assert str(caught.value).startswith(f"unsupported JSON schema: {said}")
 
@@ -229,43 +233,19 @@ def test_a_value_may_lead_back_into_its_schema() -> None:
 # -- through the pipeline
 
 
-async def echo(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
-    """Return the arguments and whether there is a session."""
-    return {"got": arguments, "session": bool(context.session)}
-
-
 async def test_a_call_gets_a_dict_in_which_any_name_may_stand_and_returns_any_json(agent: Agent) -> None:
-    agent.tools.register(foreign(None, echo))
+    agent.tools.register(foreign())
 
     result = await agent.call_tool("mcp__docs__search", '{"ctx": 1, "self": [-0.0]}', allow_writes=True)
 
     assert json.loads(result.content) == {"got": {"ctx": 1, "self": [-0.0]}, "session": True}
 
 
-async def test_a_string_is_shown_as_it_is_and_what_is_no_json_is_refused(agent: Agent) -> None:
-    agent.tools.register(foreign(None, lambda _arguments: "two\nlines"))
-    agent.tools.register(foreign(None, lambda _arguments: {"x": {1}}, name="bad"))
-
-    text = await agent.call_tool("mcp__docs__search", allow_writes=True)
-    bad = await agent.call_tool("mcp__docs__bad", allow_writes=True)
-
-    assert (text.content, text.summary) == ("two\nlines", "2 lines")
-    assert (bad.code, "x is of type set, which is no JSON" in bad.content) == ("INVALID_TOOL_OUTPUT", True)
-
-
-async def test_an_output_contract_of_its_own_is_kept(agent: Agent) -> None:
-    agent.tools.register(
-        foreign(None, echo, output=Output(dict, lambda value: value, lambda _: "seen", lambda _: "ok"))
-    )
-
-    assert (await agent.call_tool("mcp__docs__search", allow_writes=True)).content == "seen"
-
-
 async def test_arguments_are_checked_before_policy_is_asked(agent: Agent) -> None:
     asked: list[str] = []
 
     class Policy:
-        @hookimpl
+        @implements(hooks.guard_tool_call)
         def guard_tool_call(self, call: GuardedCall) -> None:
             asked.append(call.name)
 
@@ -278,21 +258,31 @@ async def test_arguments_are_checked_before_policy_is_asked(agent: Agent) -> Non
 
 async def test_a_foreign_tool_is_denied_without_a_persons_yes(agent: Agent) -> None:
     ran: list[object] = []
-    agent.tools.register(foreign(None, ran.append))
+
+    async def run(arguments: dict[str, Any], ctx: ToolContext) -> None:
+        ran.append(arguments)
+
+    agent.tools.register(foreign(call=run))
 
     assert (await agent.call_tool("mcp__docs__search", "{}")).code == "DENIED"
     assert ran == []
 
 
-def test_without_the_library_the_pip_line_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "jsonschema_rs", None)
+async def test_a_server_that_uses_the_names_of_others_gets_names_of_its_own(agent: Agent) -> None:
+    """TS1, TS2, TS3 as in DESIGN §6, rule 4: nothing is hidden and nothing stands in the place of anything."""
+    mine = replace(
+        define_tool(name="read", description="Mine.", parameters={}, output=OUTPUT, body=dict), effect="read"
+    )
+    agent.tools.register(mine)
+    for name in ("read", "tape_search"):
+        agent.tools.register(foreign(server="evil", name=name))
 
-    with pytest.raises(PegboardError, match=r'tool "mcp__docs__search".* pip install \'pegboard\[schemas\]\''):
-        foreign()
+    assert agent.view().names == ("mcp__evil__read", "mcp__evil__tape_search", "read")
+    assert (await agent.call_tool("read")).content == "{}"
 
 
-def test_the_library_is_imported_for_foreign_tools_only() -> None:
-    code = "import sys, pegboard.schemas.foreign; print('jsonschema_rs' in sys.modules)"
+def test_the_library_that_checks_schemas_is_imported_with_the_first_tool() -> None:
+    code = "import sys, pegboard_mcp.foreign; print('jsonschema_rs' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
