@@ -1,12 +1,14 @@
 """Text from outside, made safe and short enough to show."""
 
+import json
 import sys
 import unicodedata
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pegboard.base.text import count, did_you_mean, one_line, printable
+from pegboard.base.text import count, did_you_mean, json_text, one_line, printable
 
 # Arabic and Kaithi number signs are "format" characters too, but they have a shape.
 VISIBLE_FORMAT = {*map(chr, (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD))}
@@ -120,3 +122,20 @@ def test_the_nearest_known_name_is_suggested_and_a_far_one_is_not() -> None:
     assert did_you_mean("raed", ["write", "read"]) == "; did you mean `read`?"
     assert did_you_mean("frobnicate", ["write", "read"]) == ""
     assert did_you_mean("read", []) == ""
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=[])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(json_values)
+def test_json_is_written_for_reading_and_can_be_read_back(value: Any) -> None:
+    assert json.loads(json_text(value)) == value
+
+
+def test_json_is_indented_and_keeps_letters() -> None:
+    assert json_text({"é": [1]}) == '{\n "é": [\n  1\n ]\n}'

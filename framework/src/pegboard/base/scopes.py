@@ -99,10 +99,10 @@ class Layered(Generic[_Entry, _View]):
         self._clock = itertools.count(1)
         self._known: tuple[dict[Scope, _View], dict[Scope, _View]] = ({}, {})
         self._listeners: dict[object, Callable[[], object]] = {}
-        self._undo: dict[object, Disposer] = {}
+        self._undo: dict[tuple[Scope, object], Disposer] = {}
 
-    def add(self, scope: Scope, entry: _Entry) -> Disposer:
-        """Contribute an entry to a scope's layer; returns its idempotent disposer.
+    def add(self, scope: Scope, entry: _Entry, name: str | None = None) -> Disposer:
+        """Contribute an entry to a scope's layer; returns its idempotent disposer. A `name` must be free there.
 
         If a listener raises, the entry is taken back and the error raised (T5).
 
@@ -110,14 +110,14 @@ class Layered(Generic[_Entry, _View]):
             Disposed: the scope is gone.
         """
         scope.check()
-        key = object()
+        key = object() if name is None else name
         layer = self._layers.get(scope)
         if layer is None:
             layer = self._layers[scope] = _Layer()
         layer.entries[key] = entry
         try:
             self._touch(layer)
-            undo = self._undo[key] = scope.effect(lambda: self._remove(scope, key))  # refused if a listener disposed it
+            undo = self._undo[scope, key] = scope.effect(lambda: self._remove(scope, key))  # refused if disposed
         except BaseException:
             with suppress(Exception):
                 self._remove(scope, key)
@@ -125,7 +125,7 @@ class Layered(Generic[_Entry, _View]):
         return undo
 
     def _remove(self, scope: Scope, key: object) -> None:
-        self._undo.pop(key, None)
+        self._undo.pop((scope, key), None)
         layer = self._layers[scope]
         del layer.entries[key]
         if not layer.entries:
@@ -134,9 +134,9 @@ class Layered(Generic[_Entry, _View]):
 
     def discard(self, unwanted: Callable[[_Entry], bool]) -> None:
         """Take every entry away, in all layers, that `unwanted` names; its disposer does nothing from then on."""
-        for layer in list(self._layers.values()):
+        for scope, layer in list(self._layers.items()):
             for key in [key for key, entry in layer.entries.items() if unwanted(entry)]:
-                self._undo[key]()
+                self._undo[scope, key]()
 
     def _touch(self, layer: _Layer[_Entry, _View]) -> None:
         """Make the views anew and tell every listener, even if one raises; the first error is raised at the end."""
@@ -156,6 +156,11 @@ class Layered(Generic[_Entry, _View]):
         """Return what exactly this scope contributed, in order."""
         layer = self._layers.get(scope)
         return tuple(layer.entries.values()) if layer else ()
+
+    def named(self, scope: Scope, name: str) -> _Entry | None:
+        """Return what exactly this scope contributed under a name."""
+        layer = self._layers.get(scope)
+        return layer.entries.get(name) if layer else None
 
     def view(self, scope: Scope) -> _View:
         """Return what the scope sees; the same object until something on its chain changes."""

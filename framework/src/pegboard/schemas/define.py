@@ -1,13 +1,12 @@
 """`define_tool`: a tool from an explicit definition; its parameters are a map of properties, its body gets one dict."""
 
 import inspect
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pegboard.base.errors import InvalidArguments, UnsupportedSchema
 from pegboard.base.frozen import MAX_DEPTH, read_object
-from pegboard.base.text import count
+from pegboard.base.text import count, json_text
 from pegboard.schemas.json_values import conform, detach, measure, told
 from pegboard.schemas.property_map import Node, check_schema, compile_parameters
 from pegboard.values.tool import Body, Concurrency, Effect, Exposure, Output, Tool, Touch, no_touches
@@ -98,7 +97,7 @@ def brief(value: Any) -> str:
 
 def as_text(value: Any) -> str:
     """Return a value as a model may read it: a string as it is, anything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    return value if isinstance(value, str) else json_text(value)
 
 
 class DefinedArguments:

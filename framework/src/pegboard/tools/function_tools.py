@@ -9,7 +9,9 @@ from typing import Annotated, Any, Final, get_type_hints, overload
 
 from pegboard.base.errors import InvalidArguments
 from pegboard.base.frozen import read_object
-from pegboard.base.text import count
+from pegboard.base.text import count, json_text
+from pegboard.tools.inlining import inlined
+from pegboard.tools.plain_types import plain_schema, without_none
 from pegboard.values.tool import TOOL_NAME, Body, Concurrency, Effect, Exposure, Output, Tool, Touch, no_touches
 
 _CONTEXT: Final = "ctx"
@@ -74,7 +76,7 @@ def tool(
             name=tool_name,
             description=description,
             arguments=FunctionArguments(tool_name, body, signature, described),
-            output=_derive_output(body, render, summarize),
+            output=_derive_output(body, signature.return_annotation, render, summarize),
             body=body,
             effect=effect,
             concurrency=concurrency,
@@ -122,26 +124,60 @@ class FunctionArguments:
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """JSON Schema of the parameters, with Python's defaults."""
-        schema: dict[str, Any] = self._adapter.json_schema()
-        schema.pop("title", None)
-        properties = schema.setdefault("properties", {})
-        for name, parameter in self._parameters.items():
-            properties[name].pop("title", None)
-            if parameter.default is not parameter.empty and _is_json(parameter.default):
-                properties[name]["default"] = parameter.default
+        """JSON Schema of the parameters, with Python's defaults, as `inlined` writes it."""
+        hints = get_type_hints(self._body, include_extras=True)
+        properties = {name: self._plain(name, hints[name]) for name in self._parameters}
+        if any(made is None for made in properties.values()):
+            return self._schema_by_pydantic()
+        schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        if required := [name for name, parameter in self._parameters.items() if parameter.default is parameter.empty]:
+            schema["required"] = required
         return schema
 
+    def _plain(self, name: str, annotation: Any) -> dict[str, Any] | None:
+        default = self._parameters[name].default
+        made = plain_schema(without_none(annotation) if default is None else annotation)
+        if made is not None:
+            if name in self._described:
+                made["description"] = self._described[name]
+            if self._shows(default) and not (default is None and without_none(annotation) is not annotation):
+                made["default"] = default
+        return made
+
+    def _schema_by_pydantic(self) -> dict[str, Any]:
+        schema: dict[str, Any] = self._adapter.json_schema()
+        for name, parameter in self._parameters.items():
+            if self._shows(parameter.default):
+                schema["properties"][name]["default"] = parameter.default
+        return inlined(schema)
+
+    @staticmethod
+    def _shows(default: Any) -> bool:
+        return default is not inspect.Parameter.empty and _is_json(default)
+
     def parse(self, text: str) -> dict[str, Any]:
-        """Check JSON text against the annotations; what is missing keeps Python's own default."""
+        """Check JSON text against the annotations; what is missing keeps Python's own default.
+
+        A null that the annotation of a parameter with a default refuses means that it is missing: models write it so.
+        """
         from pydantic import ValidationError
 
-        read_object(text)  # pydantic would let NaN and infinities pass where anything may stand
+        given = read_object(text)  # pydantic would let NaN and infinities pass where anything may stand
         try:
             checked: dict[str, Any] = self._adapter.validate_json(text or "{}", strict=True)
         except ValidationError as error:
-            raise InvalidArguments([_violation(entry, self._parameters) for entry in error.errors()]) from None
+            wrong = error.errors()
+            if absent := {name for entry in wrong if self._means_absent(given, name := entry["loc"][:1])}:
+                return self.parse(json.dumps({name: value for name, value in given.items() if (name,) not in absent}))
+            raise InvalidArguments([_violation(entry, self._parameters) for entry in wrong]) from None
         return checked
+
+    def _means_absent(self, given: Mapping[str, Any], place: tuple[int | str, ...]) -> bool:
+        """Whether a null stands where a parameter may be left out."""
+        parameter = self._parameters.get(str(place[0])) if place else None
+        if parameter is None or parameter.default is parameter.empty:
+            return False
+        return given.get(parameter.name, ...) is None
 
 
 def _violation(entry: Mapping[str, Any], known: Iterable[str]) -> str:
@@ -179,12 +215,14 @@ def _parse_docstring(tool_name: str, body: Body) -> tuple[str, dict[str, str]]:
     return " ".join(description.split()), described
 
 
-def _derive_output(body: Body, render: Callable[[Any], str] | None, summarize: Callable[[Any], str] | None) -> Output:
+def _derive_output(
+    body: Body, returned: Any, render: Callable[[Any], str] | None, summarize: Callable[[Any], str] | None
+) -> Output:
     """Make the output contract from the return annotation; a plain string costs no schema at run time."""
-    if inspect.signature(body).return_annotation in (str, "str"):
+    if returned in (str, "str"):
         return Output(lambda: {"type": "string"}, _check_string, render or str, summarize or _summarize_text)
     derived = _ReturnType(body)
-    return Output(lambda: derived.schema, derived.check, render or _as_json, summarize or (lambda _value: "done"))
+    return Output(lambda: derived.schema, derived.check, render or json_text, summarize or (lambda _value: "done"))
 
 
 class _ReturnType:
@@ -213,10 +251,6 @@ def _check_string(value: Any) -> str:
     if not isinstance(value, str):
         raise ValueError(f"a string was promised, got {type(value).__name__}")
     return value
-
-
-def _as_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=1)
 
 
 def _summarize_text(text: str) -> str:

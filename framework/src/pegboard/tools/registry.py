@@ -6,7 +6,7 @@ from pegboard.base.errors import UsageError
 from pegboard.base.isolation import describe
 from pegboard.base.scopes import Disposer, Layered, Scope
 from pegboard.base.text import did_you_mean
-from pegboard.tools.snapshot import Offered, Restriction, ToolFilters, ToolView, _owner
+from pegboard.tools.snapshot import Offered, Restriction, ToolFilters, ToolView, _named
 from pegboard.values.tool import Tool
 
 
@@ -50,11 +50,10 @@ class ToolRegistry:
         scope.check()
         if (owner := self.reserved.get(tool.name, pack)) != pack:
             raise UsageError(f"conflict: tool `{tool.name}` is reserved by pack `{owner}`")
-        for entry in self._layers.own(scope):
-            if isinstance(entry, Offered) and entry.tool.name == tool.name:
-                instead = "" if scope.parent else "; to replace it for one agent, use agent.tools.register"
-                raise UsageError(f"conflict: tool `{tool.name}` is taken by {_owner(entry)}{instead}")
-        return self._layers.add(scope, Offered(tool, pack, granted))
+        if (entry := self._layers.named(scope, tool.name)) is not None:
+            instead = "" if scope.parent else "; to replace it for one agent, use agent.tools.register"
+            raise UsageError(f"conflict: tool `{tool.name}` is taken by {_named(entry.pack)}{instead}")
+        return self._layers.add(scope, Offered(tool, pack, granted), tool.name)
 
     def restrict(
         self, scope: Scope, allow: Iterable[str] | None, deny: Iterable[str] | None, pack: str = ""

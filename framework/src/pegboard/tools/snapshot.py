@@ -127,7 +127,7 @@ class ToolView:
     def why_gone(self, name: str, tool: Tool | None) -> str | None:
         """Return why a tool that was there is not any more; None if it still is."""
         if (entry := self._tools.get(name)) is not None:
-            return None if entry.tool is tool else f"{_owner(entry)} brought another tool of its name"
+            return None if entry.tool is tool else f"{_named(entry.pack)} brought another tool of its name"
         if name not in self.filtering.known:
             return "whoever brought it took it away"
         for restriction in self.filtering.restricting(name):
@@ -207,10 +207,6 @@ class Snapshot:
             {"name": entry.tool.name, "pack": entry.pack, "effect": entry.tool.effect, "hash": entry.tool.hash}
             for entry in self.offered
         ]
-
-
-def _owner(entry: Offered) -> str:
-    return _named(entry.pack)
 
 
 def _named(pack: str) -> str:
