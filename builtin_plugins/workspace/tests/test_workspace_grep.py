@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given, reject, settings
 from hypothesis import strategies as st
-from pegboard import Host, Session, ToolCall, ToolResult
+from pegboard import Host, Session, ToolCall, ToolError, ToolResult
 from pegboard_workspace import search as search_module
+from pegboard_workspace.expression import Expression
+from pegboard_workspace.patterns import check
 
 Call = Callable[..., ToolResult]
 Twice = Callable[..., tuple[ToolResult, ToolResult]]
@@ -396,6 +398,18 @@ def _larger(patterns: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 
 
 EXPRESSIONS = st.recursive(st.one_of(ATOMS, CLASSES), _larger, max_leaves=6)
+
+
+@settings(max_examples=300)
+@given(EXPRESSIONS, st.lists(st.text("abAB1 -_#x\t\r\u212a\u017f", max_size=6), max_size=4), st.booleans())
+def test_a_file_that_is_passed_over_has_no_line_that_matches(pattern: str, lines: list[str], ignore_case: bool) -> None:
+    try:
+        check(pattern)
+        wanted = Expression(pattern, ignore_case, 20)
+    except ToolError:
+        reject()
+
+    assert wanted.may_be_in(lines) or not any(wanted.is_in(line) for line in lines)
 
 
 @given(files=FOLDERS, pattern=EXPRESSIONS, ignore_case=st.booleans())

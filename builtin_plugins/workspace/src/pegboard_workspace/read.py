@@ -66,7 +66,8 @@ def read(path: str, ctx: ToolContext, start: int = 1, end: int | None = None) ->
         raise ToolError(f"`{place.shown}` is binary, or text in an encoding that can't be told; `read` shows text only")
     lines = lines_of(decoded.text)
     if start < 1 or (end is not None and end < start):
-        raise ToolError(f"lines {start}-{end} are no range; lines count from 1, start comes first")
+        told = f"start={start}" if end is None else f"start={start}, end={end}"
+        raise ToolError(f"{told} is no range; lines count from 1, start comes first")
     if start > max(len(lines), 1):
         raise ToolError(f"`{place.shown}` has {len(lines)} lines; start={start} is after its end")
     chosen = _fit(lines[start - 1 : end], ctx.result_chars - len(place.shown) - _FRAME)
