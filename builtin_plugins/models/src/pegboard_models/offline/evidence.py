@@ -20,11 +20,18 @@ _DEFINES: Final = re.compile(
     r"(?:def|class|function|func|fn|interface|struct|enum|trait|impl|module|type)\s+(?P<name>[A-Za-z_]\w*)"
 )
 _PROSE: Final = re.compile(r"\s*(?!#|//)(?:[^\s=(){}\[\];]+\s+){3,}[^\s=(){}\[\];]+\s*")
+_DOCUMENT: Final = re.compile(r"\.(md|rst|txt|adoc)$|(^|/)LICEN[SC]E$", re.IGNORECASE)
+_MANIFEST: Final = re.compile(r"(^|/)(pyproject\.toml|setup\.(cfg|py)|package\.json|Cargo\.toml|go\.mod)$")
 _ASIDE: Final = re.compile(
     r"(^|/)(tests?|testing|docs?|examples?|benchmarks?|scripts|vendor)/|(^|/)(test_|conftest)|_test\."
     r"|\.(md|rst|txt|toml|lock|json|ya?ml|html|svg|cfg|ini|in)$|(^|/)(PKG-INFO|LICENSE|AUTHORS)$",
     re.IGNORECASE,
 )
+_HISTORY: Final = re.compile(
+    r"(^|/)(CHANGE|HISTORY|NEWS|RELEASE|AUTHORS|CONTRIBUT|PKG-INFO|.*\.egg-info/)", re.IGNORECASE
+)
+_HEADING: Final = re.compile(r"^(?P<marks>#{1,6})\s+(?P<name>.+?)\s*#*$")
+_UNDERLINE: Final = re.compile(r"^([=\-~^\"'*+#])\1{2,}\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +89,15 @@ def weigh(terms: Sequence[Term], hits: Iterable[Hit]) -> list[Term]:
 
 
 def best_places(
-    files: Mapping[str, Mapping[int, str]], terms: Sequence[Term], most: int, *, everywhere: bool
+    files: Mapping[str, Mapping[int, str]], terms: Sequence[Term], most: int, *, everywhere: bool, use: bool = False
 ) -> list[Place]:
     """Return the passages of some lines of some files that speak most of the terms, best first, none overlapping.
 
-    Tests and documents count less unless `everywhere`.
+    Tests and documents count less unless `everywhere`; for questions about `use` documents count as code does.
     """
     found: list[Place] = []
     for path, lines in files.items():
-        factor = 0.4 if _ASIDE.search(path) and not everywhere else 1.0
+        factor = 1.0 if everywhere else _factor(path, use)
         found.extend(_passages(path, lines, terms, factor))
     kept: list[Place] = []
     for place in sorted(found, key=lambda place: (-place.score, place.path, place.first)):
@@ -101,10 +108,18 @@ def best_places(
     return kept
 
 
+def _factor(path: str, use: bool) -> float:
+    if _HISTORY.search(path):
+        return 0.4
+    if use and (_DOCUMENT.search(path) or _MANIFEST.search(path)):
+        return 1.2
+    return 0.4 if _ASIDE.search(path) else 1.0
+
+
 def _passages(path: str, lines: Mapping[int, str], terms: Sequence[Term], factor: float) -> Iterable[Place]:
     """Yield one passage from each line that says something; it stays inside the definition that the line is in."""
     speaking = {n: said for n, text in sorted(lines.items()) if (said := _said(text, terms))}
-    inside = _definitions(lines)
+    inside = _sections(lines) if _DOCUMENT.search(path) else _definitions(lines)
     in_path = _said(path, terms)
     numbers = list(speaking)
     for index, first in enumerate(numbers):
@@ -164,6 +179,23 @@ def _definitions(lines: Mapping[int, str]) -> dict[int, _Definition]:
         if text.strip():
             stack[-1].last = max(stack[-1].last, number)
         inside[number] = stack[-1]
+    return inside
+
+
+def _sections(lines: Mapping[int, str]) -> dict[int, _Definition]:
+    """Return for each line of a document the section that it stands in, as far as the lines tell."""
+    current = _Definition(-1, min(lines, default=0), max(lines, default=0), "")
+    inside: dict[int, _Definition] = {}
+    fenced = False
+    for number in sorted(lines):
+        text = lines[number]
+        fenced ^= text.lstrip().startswith(("```", "~~~"))
+        heading = None if fenced else _HEADING.match(text)
+        if heading or (text.strip() and _UNDERLINE.match(lines.get(number + 1, "")) and not _UNDERLINE.match(text)):
+            current = _Definition(0, number, number, heading["name"] if heading else text.strip())
+        if text.strip():
+            current.last = max(current.last, number)
+        inside[number] = current
     return inside
 
 

@@ -1,8 +1,7 @@
 """The rounds of the rule model: look, read around what was found, answer with the places; never more than three."""
 
 import json
-import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
 from pegboard import (
@@ -22,23 +21,20 @@ from pegboard_models.offline.evidence import (
     MAX_CITED,
     MAX_PLACES,
     Hit,
-    Term,
+    Place,
     best_places,
     by_file,
     hits_in,
     numbered_lines,
     weigh,
 )
-from pegboard_models.offline.routing import choose, fill, is_search
-from pegboard_models.offline.task import Task, stem, understand
-from pegboard_models.offline.words import also
+from pegboard_models.offline.kinds import asks_for_use, cannot, is_overview, looks_everywhere
+from pegboard_models.offline.overview import look, read, tell
+from pegboard_models.offline.routing import choose, fill, is_reader, is_search
+from pegboard_models.offline.task import Task, understand
+from pegboard_models.offline.terms import pattern, terms_of
 
 LABEL: Final = "offline rule model (no language model)"
-_WIDE: Final = re.compile(r"\btests?\b|\bdoc(s|umentation)?\b|\bexamples?\b|\breadme\b|\bchangelog\b", re.IGNORECASE)
-_CHANGES: Final = re.compile(
-    r"\W*(please )?(add|change|create|delete|fix|implement|make|refactor|remove|rename|run|update|write)\b",
-    re.IGNORECASE,
-)
 MAX_SHOWN: Final = 3000
 
 
@@ -79,6 +75,8 @@ def _since_task(request: ModelRequest) -> tuple[str, list[Round]]:
 
 
 def _next_calls(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> list[tuple[str, dict[str, object]]]:
+    if is_overview(task) and (looking := look(tools)):
+        return looking if not rounds else read(tools, rounds[0]) if len(rounds) == 1 else []
     if not rounds:
         for tool in choose(tools, task):
             if is_search(tool) and task.terms:
@@ -87,7 +85,7 @@ def _next_calls(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> list[
             if not missing:
                 return [(tool.name, arguments)]
         return []
-    if len(rounds) == 1 and (reader := _reader(tools)):
+    if len(rounds) == 1 and (reader := next(filter(is_reader, tools), None)):
         return _reading_calls(reader, task, rounds[0])
     return []
 
@@ -96,7 +94,7 @@ def _search_calls(tool: Tool, task: Task) -> list[tuple[str, dict[str, object]]]
     properties = tool.parameters["properties"]
     calls: list[tuple[str, dict[str, object]]] = []
     for term in task.terms:
-        arguments: dict[str, object] = {"pattern": _pattern(term, task)}
+        arguments: dict[str, object] = {"pattern": pattern(term, task)}
         if "ignore_case" in properties and term not in task.names:
             arguments["ignore_case"] = True
         if "limit" in properties:
@@ -105,20 +103,9 @@ def _search_calls(tool: Tool, task: Task) -> list[tuple[str, dict[str, object]]]
     return calls
 
 
-def _pattern(term: str, task: Task) -> str:
-    if term in task.names:
-        return re.sub(r"([^\w])", r"\\\1", term)
-    return "|".join(dict.fromkeys(stem(word) for word in (term, *also(term))))
-
-
-def _reader(tools: Sequence[Tool]) -> Tool | None:
-    """Return the tool that reads a range of lines of a file, if there is one."""
-    return next((t for t in tools if {"path", "start", "end"} <= set(t.parameters.get("properties", {}))), None)
-
-
 def _reading_calls(reader: Tool, task: Task, found: Round) -> list[tuple[str, dict[str, object]]]:
     hits = _hits(found)
-    places = best_places(by_file(hits), weigh(_terms(task), hits), MAX_PLACES, everywhere=_everywhere(task))
+    places = _best(by_file(hits), hits, task, MAX_PLACES)
     return [
         (reader.name, {"path": place.path, "start": max(place.first - AROUND, 1), "end": place.last + AROUND})
         for place in places
@@ -127,8 +114,8 @@ def _reading_calls(reader: Tool, task: Task, found: Round) -> list[tuple[str, di
 
 def _answer(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> str:
     note = "The task was long; only its beginning was looked at.\n" if task.cut else ""
-    if _CHANGES.match(task.text):
-        note += "This model reads and quotes; it never changes anything.\n"
+    if refused := cannot(task):
+        note += f"{refused}\n"
     told = _told(tools, task, rounds) if rounds else _could_not(tools, task)
     return f"{note}{told}\n({LABEL}: found by matching words, not understood)"
 
@@ -138,8 +125,10 @@ def _told(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> str:
     first = rounds[0]
     if not any(result.status == "ok" for _, result in first):
         return f"`{first[0][1].name}` did not work: {first[0][1].content[:MAX_SHOWN]}"
+    if is_overview(task) and len(first) > 1 and first[0][0].name == first[-1][0].name:
+        return tell(rounds)
     if evidence := _evidence(task, rounds):
-        return f"The places that fit best, best first:\n{evidence}"
+        return f"{_nowhere(task, first)}The places that fit best, best first:\n{evidence}"
     if any(is_search(tool) for tool in tools if tool.name == first[0][0].name):
         return f"Nothing fits: no file has the words {', '.join(task.terms)}."
     return "\n".join(result.content[:MAX_SHOWN] for _, result in first)
@@ -148,34 +137,37 @@ def _told(tools: Sequence[Tool], task: Task, rounds: list[Round]) -> str:
 def _evidence(task: Task, rounds: list[Round]) -> str:
     """Cite the best passages of what was read, or of the hits alone where nothing could be read."""
     hits = _hits(rounds[0])
-    read: dict[str, dict[int, str]] = {}
+    read_lines: dict[str, dict[int, str]] = {}
     for call, result in rounds[1] if len(rounds) > 1 else ():
         if result.status == "ok":
             path = json.loads(call.arguments)["path"]
-            read.setdefault(path, {}).update(numbered_lines(result.content))
-    files = read or by_file(hits)
-    cited = best_places(files, weigh(_terms(task), hits), MAX_CITED, everywhere=_everywhere(task))
+            read_lines.setdefault(path, {}).update(numbered_lines(result.content))
+    files = by_file(hits)
+    if read_lines:  # the hits beside what was read tell in which definitions it stands
+        files = {path: {**files.get(path, {}), **lines} for path, lines in read_lines.items()}
+    cited = _best(files, hits, task, MAX_CITED)
     return "\n".join(
         f"  {place.path}:{place.first}-{place.last}\n    {place.best:>5}  {files[place.path][place.best].strip()[:160]}"
         for place in cited
     )
 
 
+def _best(files: Mapping[str, Mapping[int, str]], hits: Sequence[Hit], task: Task, most: int) -> list[Place]:
+    terms = weigh(terms_of(task), hits)
+    return best_places(files, terms, most, everywhere=looks_everywhere(task), use=asks_for_use(task))
+
+
+def _nowhere(task: Task, searched: Round) -> str:
+    """Name the words that no line has; of a name that is nowhere the places below say nothing."""
+    words: list[str] = []
+    for term, (_, result) in zip(terms_of(task), searched, strict=False):
+        if result.status == "ok" and not any(term.strength(hit.text) for hit in hits_in(result.content)):
+            words.append(term.word)
+    return f"Found nowhere: {', '.join(words)}.\n" if words else ""
+
+
 def _hits(found: Round) -> list[Hit]:
     return [hit for _, result in found if result.status == "ok" for hit in hits_in(result.content)]
-
-
-def _terms(task: Task) -> list[Term]:
-    terms: list[Term] = []
-    for word in task.terms:
-        flags = 0 if word in task.names else re.IGNORECASE
-        said = re.compile(re.escape(word if word in task.names else stem(word)), flags)
-        terms.append(Term(word, said, re.compile(_pattern(word, task), flags), 1.5 if word in task.names else 1.0))
-    return terms
-
-
-def _everywhere(task: Task) -> bool:
-    return bool(_WIDE.search(task.text))
 
 
 def _could_not(tools: Sequence[Tool], task: Task) -> str:

@@ -11,15 +11,17 @@ from pegboard_models.offline.task import Task, stem
 
 # A match in an example counts more than one in the description, one in the name most.
 _WEIGHTS: Final = (4.0, 1.0, 3.0)
+_ASKS: Final = re.compile(r"\bask\w*\b.{0,40}\b(user|person|human|people|somebody|developer)", re.IGNORECASE)
 _TEXT_NAMES: Final = ("query", "question", "text", "prompt", "task", "q", "search")
 
 
 def choose(tools: Sequence[Tool], task: Task) -> list[Tool]:
-    """Return the read tools that declare examples, best fit first.
+    """Return the read tools that declare examples and ask nobody, best fit first.
 
     A tool that speaks of most of the task's words goes before one that searches for any words; the rest comes last.
     """
-    candidates = sorted((tool for tool in tools if tool.effect == "read" and tool.examples), key=lambda tool: tool.name)
+    usable = (tool for tool in tools if tool.effect == "read" and tool.examples and not _ASKS.search(tool.description))
+    candidates = sorted(usable, key=lambda tool: tool.name)
     rows = [(tool.name, tool.description, " ".join(tool.examples)) for tool in candidates]
     ranked = [candidates[row] for _, row in rank(rows, [task.text], _WEIGHTS)]
     ranked += [tool for tool in candidates if tool not in ranked]
@@ -41,6 +43,16 @@ def _words(text: str) -> list[str]:
 def is_search(tool: Tool) -> bool:
     """Whether a tool takes a regular expression, so that it is asked once for each word."""
     return "pattern" in _required(tool) and "glob" in tool.parameters.get("properties", {})
+
+
+def is_list(tool: Tool) -> bool:
+    """Whether a tool lists the files whose paths match a pattern."""
+    return "pattern" in _required(tool) and not is_search(tool)
+
+
+def is_reader(tool: Tool) -> bool:
+    """Whether a tool reads a range of lines of a file."""
+    return {"path", "start", "end"} <= set(tool.parameters.get("properties", {}))
 
 
 def fill(tool: Tool, task: Task) -> tuple[dict[str, Any], list[str]]:

@@ -8,7 +8,11 @@ MAX_READ: Final = 2000
 MAX_TERMS: Final = 7
 
 _QUOTED: Final = re.compile(r"`([^`\n]{1,80})`|\"([^\"\n]{1,80})\"")
-_PATH: Final = re.compile(r"(?<![\w/])(?:[\w.-]+/)+[\w.-]*\w|(?<![\w/.])[\w-]+\.[A-Za-z]{1,5}(?![\w(])")
+_ENDING: Final = (
+    "pyi?|md|rst|txt|toml|cfg|ini|json|ya?ml|lock|[jt]sx?|go|rs|java|kt|swift|cs|cc|cpp|hpp|[ch]|rb|php|lua|sh|sql|html?"
+    "|css|xml|csv|ipynb|in"
+)
+_PATH: Final = re.compile(r"(?<![\w/])(?:[\w.-]+/)+[\w.-]*\w|(?<![\w/.])[\w-]+\.(?:" + _ENDING + r")(?![\w(.])")
 _NAME: Final = re.compile(
     r"\b(?:[A-Za-z]\w*(?:\.[A-Za-z_]\w*)+|\w*[a-z0-9][A-Z]\w*|\w*[A-Za-z0-9]_\w*|__?\w+|[A-Z]{3,}\d*)\b"
 )
