@@ -96,27 +96,29 @@ async def _take_step(
     run: Run, tally: Tally, number: int, claimed: tuple[str, ...], said_first: tuple[str, ...]
 ) -> _Taken | None:
     """One model request and its tool calls; None if no pack let anything enter the first step."""
-    agent = run.agent
+    agent, asks = run.agent, run.agent.services.dispatcher.plan
     try:
-        history = await assemble_history(agent, run.snapshot)
+        history: Sequence[Message] | None = None
+        if asks("assemble_prompt", agent.scope):
+            history = await assemble_history(agent, run.snapshot)
+            run.check()
+        new = tuple([UserMessage(text) for text in (*claimed, *said_first)])
+        if asks("agent_pre_step", agent.scope):
+            new = await _pre_step(run, number, new)
         run.check()
-        given = Step(agent, run.number, number, tuple(UserMessage(text) for text in (*claimed, *said_first)))
-        step = await agent.services.dispatcher.fold("agent_pre_step", agent.scope, given, _accept)
-        run.check()
-        if isinstance(step, Reject):
-            raise EndRun("blocked", step.reason)
     except BaseException as error:
         if claimed:
             agent.drop_texts(claimed, error.text if isinstance(error, EndRun) else describe(error))
         raise
-    if not step.messages and number == 1:
+    if not new and number == 1:
         return None
     journal = run.journal
     journal.step = number
     before = run.usage
-    said: list[Event] = [Said(*journal.head(), number, message.text) for message in step.messages]
+    said: list[Event] = [Said(*journal.head(), number, message.text) for message in new]
     recorded = await journal.record(StepStart(*journal.head(), number), *said)
-    entered = tuple(UserMessage(event.text) for event in recorded if isinstance(event, Said))  # as the filters left it
+    # As the filters left it.
+    entered = tuple([UserMessage(event.text) for event in recorded if isinstance(event, Said)])
     try:
         reply = await _ask_model(run, history, entered)
         calls, given_ids = identified(reply.message.calls, f"{run.number}-{number}")
@@ -156,6 +158,20 @@ async def _reject(run: Run, tally: Tally, text: str, calls: Sequence[ToolCall]) 
     return _Taken("", is_last=False)
 
 
+async def _pre_step(run: Run, number: int, messages: tuple[UserMessage, ...]) -> tuple[UserMessage, ...]:
+    """Let the packs reject the step or change the messages that are new in it; returns these.
+
+    Raises:
+        EndRun: one rejects it.
+    """
+    given = Step(run.agent, run.number, number, messages)
+    step = await run.agent.services.dispatcher.fold("agent_pre_step", run.agent.scope, given, _accept)
+    if isinstance(step, Reject):
+        raise EndRun("blocked", step.reason)
+    left: tuple[UserMessage, ...] = step.messages
+    return left
+
+
 def _accept(step: Step, answer: object) -> Step | Stop:
     match answer:
         case Reject():
@@ -187,7 +203,12 @@ async def _ask_model(run: Run, history: Sequence[Message] | None, entered: tuple
         agent.root.usage,
     )
 
-    reply: ModelReply = await agent.services.dispatcher.around(
+    dispatcher = agent.services.dispatcher
+    if not dispatcher.plan("wrap_model_call", agent.scope):
+        unchanged = await _one_request(run, request)
+        run.check()
+        return unchanged
+    reply: ModelReply = await dispatcher.around(
         "wrap_model_call", agent.scope, partial(_one_request, run), request, wanted=ModelReply
     )
     run.check()
