@@ -19,13 +19,14 @@ from pegboard.base.text import did_you_mean, one_line
 from pegboard.calls.body import absorb_cancel, deadline_after_cancel, run_body
 from pegboard.calls.environment import CallEnv
 from pegboard.calls.extra_texts import OF_WRAPPERS, ExtraTexts
-from pegboard.calls.gate import Gate, Refusal, resolve_touches, resolved
+from pegboard.calls.gate import Gate, Refusal
 from pegboard.calls.pack_views import GuardedCall, Phase, ToolRun
 from pegboard.calls.policy import KERNEL_PACK
 from pegboard.calls.post_execute import finalized, kept_honest, shown_to_packs
 from pegboard.calls.questions import Suspended
 from pegboard.calls.results import ABORTED_CALL, BEFORE_DISPATCH, RUNNING, denied, failed, outcome_of, recheck
 from pegboard.calls.tool_context import make_context
+from pegboard.calls.touching import RealPaths, resolve_touches
 from pegboard.dispatch.dispatcher import HookFailure
 from pegboard.dispatch.guards import ask_all
 from pegboard.record.journal import RecordLost
@@ -80,6 +81,7 @@ class PendingCall:
         self.concludes = False
         self._env = env
         self._taken_up = taken_up
+        self._by_program = by_program
         # A call that was taken up keeps to its old definition: the hash of its approval holds it to that.
         self._offered = (env.view() if taken_up or by_program else env.snapshot).get(call.name)
         self._gate = Gate(env, taken_up.approved if taken_up else ())
@@ -296,6 +298,7 @@ class PendingCall:
                 conclude=self._conclude,
                 approved=self._approved,
                 answer=self._answer,
+                by_program=self._by_program,
             )
         unlink = env.signal.on_cancel(lambda: self._signal.cancel(env.signal.cause or "cancelled"))
         try:
@@ -371,8 +374,9 @@ class PendingCall:
         assert offered is not None  # noqa: S101  # its body runs
         plan = env.dispatcher.plan("guard_tool_call", env.scope)
         refused: dict[str, str] = {}
-        for place, path in enumerate(paths, 1):
-            touches = (resolved(Touch.path(path), env.directory),)
+        real = RealPaths(env.directory)
+        for place, path in enumerate(paths if plan else (), 1):
+            touches = (Touch.path(real.of(path)),)
             asked = GuardedCall(
                 env.agent, "dispatch", call.id, call.name, offered.tool, offered.pack, self._shown or {}, touches
             )

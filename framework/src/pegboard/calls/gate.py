@@ -1,18 +1,14 @@
 """Who may refuse a tool call: the guards, asked at once, and then the person that they ask for."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pegboard.base.frozen import thaw
 from pegboard.calls.environment import CallEnv
 from pegboard.calls.pack_views import GuardedCall
 from pegboard.dispatch.guards import ask_all
 from pegboard.values.events import Asked
 from pegboard.values.interactions import Answer
-from pegboard.values.tool import Tool, Touch, no_touches
 from pegboard.values.verdicts import Ask, Deny
 
 
@@ -119,15 +115,3 @@ class Gate:
             stage=stage,
             options=options,
         )
-
-
-def resolve_touches(tool: Tool, arguments: Mapping[str, Any], directory: Path) -> tuple[Touch, ...]:
-    """Ask the tool what a call will use; paths become real paths, so that a guard sees where links lead."""
-    if tool.touches is no_touches:
-        return ()
-    return tuple(resolved(touch, directory) for touch in tool.touches(**thaw(arguments)))
-
-
-def resolved(touch: Touch, directory: Path) -> Touch:
-    """Return a touch with its path, if it has one, as the real path."""
-    return Touch.path(os.path.realpath(directory / touch.value)) if touch.kind == "path" else touch

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pegboard.base.cancel import CancelSignal
 from pegboard.base.frozen import thaw
 from pegboard.base.slotted import direct_init
+from pegboard.calls.touching import identity
 from pegboard.values.tool import Tool, Touch
 
 if TYPE_CHECKING:
@@ -33,8 +34,13 @@ class GuardedCall:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the tool's definition, arguments and touches: what an approval of this call is bound to."""
-        what = [self.tool.hash, thaw(self.arguments), [[touch.kind, touch.value] for touch in self.touches]]
+        """SHA-256 of what an approval of this call is bound to.
+
+        The tool's definition, the arguments, the touches with what stands there, and the session's directory itself:
+        another folder of its name is another place.
+        """
+        touches = [[touch.kind, touch.value, touch.digest] for touch in self.touches]
+        what = [self.tool.hash, thaw(self.arguments), touches, identity(self.agent.session.directory)]
         return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 

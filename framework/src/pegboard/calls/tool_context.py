@@ -26,6 +26,7 @@ def make_context(
     conclude: Callable[[], None],
     approved: bool,
     answer: str | None,
+    by_program: bool,
 ) -> ToolContext:
     """Return the context of a call; `pack` brought its tool, `signal` tells its body to stop."""
     loop = asyncio.get_running_loop()
@@ -46,6 +47,7 @@ def make_context(
         result_chars=env.result_chars,
         approved=approved,
         answer=answer,
+        by_program=by_program,
         on_ask=env.on_ask,
     )
 

@@ -33,15 +33,23 @@ _NAME_LENGTH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One path, command or URL that a call will use; guards decide on it."""
+    """One path, command or URL that a call will use; guards decide on it.
+
+    `digest` is, of a path with `content`, what stood there when the call was checked.
+    """
 
     kind: Literal["path", "command", "url"]
     value: str
+    content: bool = False
+    digest: str = ""
 
     @classmethod
-    def path(cls, value: str) -> "Touch":
-        """A file or folder, relative to the session's directory or absolute."""
-        return cls("path", value)
+    def path(cls, value: str, *, content: bool = False) -> "Touch":
+        """A file or folder, relative to the session's directory or absolute.
+
+        `content` binds the call, and a person's yes to it, to the bytes that stand there now.
+        """
+        return cls("path", value, content)
 
     @classmethod
     def command(cls, value: str) -> "Touch":
@@ -113,6 +121,7 @@ class ToolContext:
     the guards for them with `await ctx.may_touch(paths)`: it returns those that it must leave alone, each with who
     says so and why; ten thousand at once are fine.
 
+    `by_program`: no model asked for the call, but a program or a person's own command.
     `approved` and `answer` are what a person said to the body's `NeedsApproval` or `NeedsAnswer`; `on_ask` is what
     becomes of questions in this run, for runs that the body begins.
     """
@@ -133,6 +142,7 @@ class ToolContext:
     result_chars: int = 40_000
     approved: bool = False
     answer: str | None = None
+    by_program: bool = False
     on_ask: OnAsk = "deny"
 
 
