@@ -1,0 +1,86 @@
+"""What is to be checked: an installed pack, a project's folder, or an object; all of them become a name on a path."""
+
+import re
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from pegboard.discovery import discover
+from pegboard.errors import UsageError
+from pegboard.testing.packs import PackFolder
+from pegboard.text import did_you_mean
+
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A pack's name, and the path on which it and what it needs are found.
+
+    Not `declared`: it has no distribution of its own, so it declares nothing that could be compared.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    declared: bool = True
+
+
+def subject_of(target: object, folder: Path) -> Subject:
+    """Return what a name, a path or an object stands for; metadata that is missing is written to `folder`.
+
+    Raises:
+        UsageError: there is no such pack, or no pack in that folder.
+    """
+    if isinstance(target, Path):
+        return _of_project(target, folder)
+    if not isinstance(target, str):
+        return _of_object(target, folder)
+    names = [found.pack[0] for found in discover() if found.pack]
+    if target in names:
+        return Subject(target, _path())
+    if Path(target).is_dir():
+        return _of_project(Path(target), folder)
+    raise UsageError(
+        f"no pack `{target}` is installed, and there is no such folder{did_you_mean(target, names)}"
+        " · `pegboard packs` lists the installed ones"
+    )
+
+
+def _of_project(project: Path, folder: Path) -> Subject:
+    """Describe a source tree as its wheel would be, so that it can be checked without being installed."""
+    try:
+        declared: dict[str, Any] = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
+        packs = declared["entry-points"]["pegboard.packs"]
+    except (OSError, KeyError, ValueError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(
+            f"{project} is no pack's project: its pyproject.toml has no `pegboard.packs` ({what})"
+        ) from None
+    groups = "".join(
+        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in rows.items())
+        for group, rows in declared["entry-points"].items()
+    )
+    version = str(declared.get("version", "0"))
+    headers = [("Name", declared["name"]), ("Version", version), ("Summary", declared.get("description", ""))]
+    headers += [("Requires-Dist", requirement) for requirement in declared.get("dependencies", ())]
+    metadata = "".join(f"{name}: {value}\n" for name, value in headers)
+    PackFolder(folder).write_metadata(declared["name"], version, groups, f"{metadata}\n")
+    sources = project / "src" if (project / "src").is_dir() else project
+    return Subject(next(iter(packs)), _path(folder, sources))
+
+
+def _of_object(target: object, folder: Path) -> Subject:
+    name: str | None = target.__name__ if isinstance(target, type | ModuleType) else None
+    reference = f"{target.__module__}:{target.__qualname__}" if isinstance(target, type) else name
+    if name is None or reference is None or "<" in reference:
+        raise UsageError(f"{target!r} can't be checked: give a pack's name, or a class or module that can be imported")
+    name = _WORDS.sub("-", name.rpartition(".")[2]).lower()
+    PackFolder(folder).add(name, distribution=f"checked-{name}", reference=reference)
+    return Subject(name, _path(folder), declared=False)
+
+
+def _path(*first: Path) -> tuple[str, ...]:
+    return tuple(str(Path(entry).resolve()) for entry in (*map(str, first), *sys.path))
