@@ -4,12 +4,13 @@ import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pegboard import UsageError
-from pegboard.testing import PackContract, PackFolder, check_pack
+from pegboard.testing import JSONL_PACK, PackContract, PackFolder, check_pack
 
 Pegboard = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -64,296 +65,223 @@ class Pack:
 
 @dataclass
 class Broken:
-    """A sample pack: its source, how it is declared, and what is to be said about it."""
+    """A sample pack: its source, how it is declared, and what is to be said about it: what is wrong, how to mend it."""
 
     rule: str
-    what: str
-    mend: str
     code: str
+    tells: dict[str, str]
     declared: dict[str, Any] = field(default_factory=dict)
 
 
-def hook(name: str, arguments: str, *body: str) -> str:
+def hook(name: str, arguments: str, body: str) -> str:
     """Return a pack with one hook."""
-    lines = "".join(f"        {line}\n" for line in body)
-    return f"class Pack:\n    @hookimpl\n    def {name}(self, {arguments}):\n{lines}"
+    return f"class Pack:\n    @hookimpl\n    def {name}({', '.join(['self', *arguments.split()])}):\n        {body}\n"
 
 
-def one_tool(head: str, arguments: str, docstring: str = "Do it.", name: str = "do_it") -> str:
-    """Return a pack with one tool."""
-    return (
-        f"@tool({head})\ndef {name}({arguments}) -> str:\n    '''{docstring}'''\n    return ''\n"
-        f"class Pack:\n    @hookimpl\n    def register_tools(self):\n        return [{name}]\n"
-    )
+def settings(*fields: str) -> str:
+    """Return a pack with these settings."""
+    lines = "".join(f"    {each}\n" for each in fields)
+    return f"class Settings(BaseModel):\n{lines}class Pack:\n    def __init__(self, settings: Settings): pass\n"
 
 
-def settings(field_: str) -> str:
-    """Return a pack with one setting."""
-    return f"class Settings(BaseModel):\n    {field_}\nclass Pack:\n    def __init__(self, settings: Settings): pass\n"
-
-
-DO_IT = {"tools": ["do_it"]}
 NOTHING = "class Pack: pass\n"
+DO_IT = """
+@tool
+def do_it() -> str:
+    'Do it.'
+    return ''
+"""
+BAD_TOOLS = """
+from dataclasses import replace
+
+@tool
+def undescribed(word: str) -> str:
+    'Do it.'
+
+@tool
+def unguarded(note_path: str, page_url: str) -> str:
+    '''Do it.
+
+    Args:
+        note_path: Which.
+        page_url: Whose.
+    '''
+
+@tool(touches=lambda path: [Touch.path(path)])
+def halfway(path: str, word: str = "") -> str:
+    '''Do it.
+
+    Args:
+        path: Which.
+        word: What.
+    '''
+
+@tool(effect="read", touches=lambda command: [Touch.command(command)])
+def harmless(command: str) -> str:
+    '''Do it.
+
+    Args:
+        command: Which.
+    '''
+
+nameless = replace(do_it, name="nameless", description=" ")
+""" + hook("register_tools", "", "return [undescribed, unguarded, halfway, harmless, nameless]")
+
 BROKEN = {
-    "an import of a private module": Broken(
+    "names that are not public": Broken(
         "public-names",
-        "`pegboard.host.Host` is not public",
-        "write `from pegboard import Host`",
-        f"from pegboard.host import Host\n{NOTHING}",
+        "from pegboard.host import Host\ndef later():\n    from pegboard.dispatch import Dispatcher\n"
+        f"    import pegboard\n    return pegboard.loading\n{NOTHING}",
+        {
+            "`pegboard.host.Host` is not public and may go without notice (sample_": "from pegboard import Host",
+            "`pegboard.dispatch.Dispatcher` is not public": "or ask for what is missing",
+            "`pegboard.loading` is not public": "or ask for what is missing",
+        },
     ),
-    "a private name that has no public form": Broken(
-        "public-names",
-        "`pegboard.dispatch.Dispatcher` is not public",
-        "`pegboard.testing` make public",
-        f"def later():\n    from pegboard.dispatch import Dispatcher\n{NOTHING}",
-    ),
-    "a thread at import": Broken(
+    "effects of an import": Broken(
         "import",
-        "importing it starts a thread (sample_broken.py:6)",
-        "start it in `host_started`",
-        f"threading.Thread(target=time.sleep, args=(0,)).start()\n{NOTHING}",
-    ),
-    "a file at import": Broken(
-        "import",
-        "importing it writes to `notes.txt`",
-        "below `host.state_dir()`",
-        f"open('notes.txt', 'w').close()\n{NOTHING}",
-    ),
-    "a variable at import": Broken(
-        "import",
-        "importing it sets the environment variable `NOTES`",
-        "in `ProcessSpec.env`",
-        f"os.environ['NOTES'] = '1'\n{NOTHING}",
-    ),
-    "a connection at import": Broken(
-        "import",
-        "importing it looks up the host `localhost`",
-        "connect in `run_starting`",
-        f"socket.getaddrinfo('localhost', 80)\n{NOTHING}",
-    ),
-    "a process at import": Broken(
-        "import",
-        "importing it starts `true`",
-        "with `host.spawn`",
-        f"subprocess.run(['true'])\n{NOTHING}",
+        "threading.Thread(target=time.sleep, args=(0,)).start()\nopen('notes.txt', 'w').close()\n"
+        "os.environ['NOTES'] = '1'\nsocket.getaddrinfo('localhost', 80)\nsubprocess.run(['true'])\n" + NOTHING,
+        {
+            "importing it starts a thread (sample_broken.py:6)": "start it in `host_started`",
+            "importing it writes to `notes.txt` (sample_broken.py:7)": "below `host.state_dir()`",
+            "importing it sets the environment variable `NOTES`": "in `ProcessSpec.env`",
+            "importing it looks up the host `localhost`": "connect in `run_starting`",
+            "importing it starts `true`": "with `host.spawn`",
+        },
     ),
     "an import that fails": Broken(
         "import",
-        "ImportError: no library (sample_broken.py:6)",
-        "mend the import",
         "raise ImportError('no library')",
+        {"ImportError: no library (sample_broken.py:6)": "mend the import"},
     ),
-    "an import that exits": Broken("import", "SystemExit: 3", "mend the import", "raise SystemExit(3)"),
     "an import that kills the process": Broken(
         "import",
-        "the process that checked `import` ended with exit 3",
-        "leave that to the host",
         "os._exit(3)",
+        {"the process that checked `import` ended with exit 3": "leave that to the host"},
     ),
-    "a setting without default": Broken(
-        "settings", "the setting `tracker` has no default", "give it a default", settings("tracker: str")
+    "settings that must be set": Broken(
+        "settings", settings("tracker: str"), {"the setting `tracker` has no default": "give it a default"}
     ),
-    "a default of another type": Broken(
+    "settings whose defaults do not fit, and that no file can say": Broken(
         "settings",
-        "the default of the setting `limit` does not fit",
-        "correct the default",
-        settings("limit: int = 'three'"),
-    ),
-    "a setting that no file can say": Broken(
-        "settings",
-        "`Settings` has no JSON Schema",
-        "types that a TOML file can say",
-        settings("model_config = {'arbitrary_types_allowed': True}\n    lock: threading.Event = None"),
+        settings(
+            "model_config = {'arbitrary_types_allowed': True}",
+            "limit: int = 'three'",
+            "lock: threading.Event = threading.Event()",
+        ),
+        {
+            "the default of the setting `limit` does not fit its own type": "correct the default",
+            "`Settings` has no JSON Schema": "types that a TOML file can say",
+        },
     ),
     "a constructor that takes something else": Broken(
         "settings",
-        "takes `config`",
-        "def __init__(self, settings: Settings)",
         "class Pack:\n    def __init__(self, config): pass\n",
+        {"takes `config`": "def __init__(self, settings: Settings)"},
     ),
     "a constructor that raises": Broken(
         "settings",
-        "can't be made with its default settings: KeyError: 'NOTES_TOKEN'",
-        "leave what may fail to `host_started`",
         "class Pack:\n    def __init__(self): os.environ['NOTES_TOKEN']\n",
+        {"can't be made with its default settings: KeyError: 'NOTES_TOKEN'": "leave what may fail to `host_started`"},
     ),
     "a misspelt hook": Broken(
         "hooks",
-        "there is no hook `guard_tol_call`; did you mean `guard_tool_call`?",
-        "`pegboard hooks` lists the names",
         hook("guard_tol_call", "call", "return None"),
+        {"there is no hook `guard_tol_call`; did you mean `guard_tool_call`?": "`pegboard hooks` lists the names"},
     ),
     "a wrong signature": Broken(
         "hooks",
-        "`run_starting` has no argument `agent`",
-        "as the hooks reference does",
         hook("run_starting", "agent", "pass"),
-    ),
-    "an async hook that must be sync": Broken(
-        "hooks",
-        "`observe` must be a plain function, not async",
-        "as the hooks reference does",
-        hook("observe", "event", "pass").replace("def", "async def"),
+        {"`run_starting` has no argument `agent`": "write it as the hooks reference does"},
     ),
     "a hook without its mark": Broken(
         "hooks",
-        "`guard_tool_call` is named like a hook but is not marked",
-        "write `@implements(hooks.guard_tool_call)` above it",
         "class Pack:\n    def guard_tool_call(self, call):\n        return Deny('never')\n",
+        {"`guard_tool_call` is named like a hook but is not marked": "`@implements(hooks.guard_tool_call)` above it"},
     ),
-    "a function that is no tool": Broken(
+    "what is no tool": Broken(
         "tools",
-        "hands over a function",
-        "mark the function `@tool`",
-        hook("register_tools", "", "return [print_]")
-        .replace("self, ", "self")
-        .replace("print_", "len")
-        .replace("len", "hook_")
-        + "def hook_(): pass\n",
+        hook("register_tools", "", "return [print]"),
+        {"hands over a builtin_function_or_method, which is no tool": "mark the function `@tool`"},
     ),
-    "a tool without description": Broken(
+    "tools that can't be defined": Broken(
         "tools",
-        "tool `do_it` has no description",
-        "say in its docstring",
-        "from pegboard import compile_value, output_of\n"
-        + hook(
-            "register_tools",
-            "",
-            "text = output_of(compile_value({'type': 'string'}), str)",
-            "return [define_tool(name='do_it', description=' ', parameters={}, output=text, body=len)]",
-        ).replace("self, ", "self"),
-        DO_IT,
+        hook("register_tools", "", "return [tool(lambda word: word)]"),
+        {"`register_tools` fails: TypeError": "mend the definition"},
     ),
-    "a parameter without description": Broken(
+    "tools that leave something open": Broken(
         "tools",
-        "does not say what its parameter `word` is",
-        "write a line `word: ...`",
-        one_tool("", "word: str"),
-        DO_IT,
+        DO_IT + BAD_TOOLS,
+        {
+            "tool `nameless` has no description": "say in its docstring",
+            "tool `undescribed` does not say what its parameter `word` is": "a line `word: ...` below `Args:`",
+            "`unguarded` takes a path in `note_path` and touches nothing": "[Touch.path(note_path)]`",
+            "`unguarded` takes a url in `page_url` and touches nothing": "[Touch.url(page_url)]`",
+            "`halfway` has `touches` that do not take its arguments": "the others as `**_`",
+            '`harmless` runs a command and says `effect="read"`': "a command may change anything",
+        },
+        {"tools": ["undescribed", "unguarded", "halfway", "harmless", "nameless"]},
     ),
-    "a path that no guard sees": Broken(
-        "tools",
-        "takes a path in `note_path` and touches nothing",
-        "`touches=lambda note_path, **_: [Touch.path(note_path)]`",
-        one_tool("", "note_path: str", "Do it.\n\n    Args:\n        note_path: Which.\n    "),
-        DO_IT,
-    ),
-    "touches that take only some arguments": Broken(
-        "tools",
-        "has `touches` that do not take its arguments",
-        "the others as `**_`",
-        one_tool(
-            "touches=lambda path: [Touch.path(path)]",
-            "path: str, word: str = ''",
-            "Do it.\n\n    Args:\n        path: Which.\n        word: What.\n    ",
-        ),
-        DO_IT,
-    ),
-    "a command that only reads": Broken(
-        "tools",
-        'runs a command and says `effect="read"`',
-        "a command may change anything",
-        one_tool(
-            "effect='read', touches=lambda command: [Touch.command(command)]",
-            "command: str",
-            "Do it.\n\n    Args:\n        command: Which.\n    ",
-        ),
-        DO_IT,
-    ),
-    "a tool whose name is not reserved": Broken(
-        "entry-points", "`do_it` is registered but its name is not reserved", "add `do_it =", one_tool("", "")
-    ),
-    "a reserved name without a tool": Broken(
+    "entry points that are not what is there": Broken(
         "entry-points",
-        "tool `do_that` is reserved but the pack does not register it",
-        "remove the line",
-        one_tool("", ""),
-        {"tools": ["do_it", "do_that"]},
-    ),
-    "a command that is none": Broken(
-        "entry-points",
-        "command `notes` is a type",
-        "let `sample_broken:Pack` be a click command",
-        NOTHING,
-        {"commands": {"notes": "sample_broken:Pack"}},
-    ),
-    "a guard that is not declared": Broken(
-        "entry-points",
-        "implements `guard_tool_call` but does not declare it",
-        'add `broken = "sample_broken:Pack"`',
-        hook("guard_tool_call", "call", "return None"),
+        DO_IT + hook("register_tools", "", "return [do_it]"),
+        {
+            "tool `do_it` is registered but its name is not reserved": 'add `do_it = "sample_broken:Pack"`',
+            "tool `do_that` is reserved but the pack does not register it": "remove the line",
+            "command `notes` is a type": "let `sample_broken:Pack` be a click command",
+            "declares that it guards tool calls but implements no": "remove the group",
+        },
+        {"tools": ["do_that"], "commands": {"notes": "sample_broken:Pack"}, "guards": True},
     ),
     "a guard of one agent that is not declared": Broken(
         "entry-points",
-        "implements `guard_tool_call` but does not declare it",
-        "add `broken =",
         hook("guard_tool_call", "call", "return None").replace("Pack", "Ceiling") + NOTHING,
-    ),
-    "a declared guard that is none": Broken(
-        "entry-points", "declares that it guards tool calls", "remove the group", NOTHING, {"guards": True}
+        {"implements `guard_tool_call` but does not declare it": 'add `broken = "sample_broken:Pack"`'},
     ),
     "a failing start": Broken(
         "alone",
-        "host_started failed: ConnectionError: no server",
-        "no network and no other pack",
         hook("host_started", "host", "raise ConnectionError('no server')"),
+        {"host_started failed: ConnectionError: no server": "no network and no other pack"},
     ),
-    "a failing hook of a run": Broken(
+    "failing hooks of a run": Broken(
         "alone",
-        "`observe` fails: KeyError: 'x'",
-        "make it work with default settings",
-        hook("observe", "event", "{}['x']"),
-    ),
-    "a run that ends with an error": Broken(
-        "alone", "a run ends with an error", "make it work", hook("assemble_prompt", "agent, prompt", "return 'text'")
+        hook("observe", "event", "{}['x']") + "    @hookimpl\n    def assemble_prompt(self, prompt): return 'text'\n",
+        {
+            "`observe` fails: KeyError: 'x'": "make it work with default settings",
+            "a run ends with an error": "make it work with default settings",
+        },
     ),
     "a veto of every agent": Broken(
         "alone",
-        "no agent can be created",
-        "make it work",
         hook("agent_created", "agent", "raise ValueError('no terminal')"),
+        {"no agent can be created": "make it work with default settings"},
     ),
     "trust in other packs": Broken(
         "neighbour",
-        "beside packs that fail, the pack is failed: host_started failed",
-        "rely on no other pack's success",
         hook("host_started", "host", "assert all(pack.state == 'active' for pack in host.packs)"),
+        {"beside packs that fail, the pack is failed: host_started failed": "rely on no other pack's success"},
     ),
-    "a task": Broken(
+    "what stays behind": Broken(
         "residue",
-        "a task goes on after the pack is gone",
-        "start it with `host.start_task`",
-        "tasks = []\n"
-        + hook("host_started", "host", "tasks.append(asyncio.create_task(asyncio.sleep(3600)))").replace(
-            "def", "async def"
-        ),
-    ),
-    "a thread": Broken(
-        "residue",
-        "a thread goes on after the pack is gone",
-        "end it in `host_stopping`",
-        hook("host_started", "host", "threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()"),
-    ),
-    "a process": Broken(
-        "residue",
-        "a process goes on after the pack is gone: sleep",
-        "start it with `host.spawn`",
-        "processes = []\n" + hook("host_started", "host", "processes.append(subprocess.Popen(['sleep', '3600']))"),
-    ),
-    "a descriptor": Broken(
-        "residue",
-        "a descriptor stays open after the pack is gone",
-        "close it in `host_stopping`",
-        "files = []\n" + hook("host_started", "host", "files.append(open(os.devnull))"),
-    ),
-    "a changed environment": Broken(
-        "residue",
-        "the process is changed after the pack is gone: NOTES=",
-        "change no variable",
-        hook("host_started", "host", "os.environ['NOTES'] = str(time.time())"),
+        "kept = []\n"
+        + hook(
+            "host_started",
+            "host",
+            "kept.extend([threading.Thread(target=time.sleep, args=(3600,), daemon=True), open(os.devnull),"
+            " subprocess.Popen(['sleep', '3600']), asyncio.create_task(asyncio.sleep(3600))]);"
+            " kept[-4].start(); os.environ['NOTES'] = str(time.time())",
+        ).replace("def", "async def"),
+        {
+            "a task goes on after the pack is gone: <coroutine object sleep": "start it with `host.start_task`",
+            "a thread goes on after the pack is gone": "end it in `host_stopping`",
+            "a process goes on after the pack is gone: sleep": "start it with `host.spawn`",
+            "a descriptor stays open after the pack is gone: /dev/null": "close it in `host_stopping`",
+            "the process is changed after the pack is gone: NOTES=": "change no variable",
+        },
     ),
     "a tool that is nobody's": Broken(
-        "residue", "tool `left_over` is still there", "register in a hook of the pack", IN_THREAD
+        "residue", IN_THREAD, {"tool `left_over` is still there": "register in a hook of the pack"}
     ),
 }
 
@@ -365,8 +293,10 @@ def test_each_break_is_told_with_what_where_and_how_to_mend_it(pack_folder: Pack
     report = check_pack("broken")
 
     told = [str(finding) for finding in report.of(sample.rule)]
-    assert [text for text in told if sample.what in text and sample.mend in text], report
-    assert {finding.rule for finding in report.findings} == {sample.rule}
+    for what, mend in sample.tells.items():
+        assert [text for text in told if what in text and mend in text], (what, told)
+    assert len(told) == len(sample.tells), told
+    assert report.findings[0].rule == sample.rule
     assert not report.ok
 
 
@@ -407,14 +337,14 @@ def test_what_a_pack_prints_does_not_reach_the_report(pack_folder: PackFolder, p
 
 
 def test_the_command_says_what_it_found_and_exits_1(pack_folder: PackFolder, pegboard: Pegboard) -> None:
-    pack_folder.add("broken", HEAD + BROKEN["a thread at import"].code)
+    pack_folder.add("broken", HEAD + BROKEN["an import that fails"].code)
 
     checked = pegboard("check", "broken")
 
     assert checked.returncode == 1
     assert "  broken  import " in checked.stdout
-    assert "importing it starts a thread (sample_broken.py:6): start it in `host_started`" in checked.stdout
-    assert checked.stdout.endswith("10 rules, 1 finding\n")
+    assert "ImportError: no library (sample_broken.py:6): mend the import" in checked.stdout
+    assert checked.stdout.endswith("10 rules, 1 finding, 7 not checked: they need those that are broken\n")
 
 
 def test_the_command_checks_a_project_that_is_not_installed(tmp_path: Path, pegboard: Pegboard) -> None:
@@ -441,17 +371,23 @@ def test_what_is_no_pack_is_a_mistake_in_usage(pegboard: Pegboard, target: str) 
     assert len(checked.stderr.splitlines()) == 1
 
 
-def test_the_contract_is_one_line_for_a_pack_that_is_an_object() -> None:
-    class Contract(PackContract):
-        pack = "pegboard.testing.jsonl"
+def test_an_object_is_checked_without_what_it_can_not_declare(pack_folder: PackFolder) -> None:
+    module = import_module(pack_folder.add("notes", HEAD + GOOD))
 
-    with pytest.raises(UsageError, match="no pack `pegboard.testing.jsonl` is installed"):
-        Contract.setup_class()
+    report = check_pack(module.Pack)
+
+    assert report.ok, report
+    assert report.pack == "pack"
+
+
+def test_a_contract_says_which_pack_it_is_about() -> None:
     with pytest.raises(UsageError, match="which pack it is about"):
         PackContract.setup_class()
+    with pytest.raises(UsageError, match="can't be checked"):
+        check_pack(object())
 
 
 class TestJsonlContract(PackContract):
-    """The reference store as an object that can be imported."""
+    """The reference store keeps the contract, from its project's folder."""
 
-    from pegboard.testing.jsonl import JsonlPack as pack  # noqa: N813 - the one line
+    pack = JSONL_PACK

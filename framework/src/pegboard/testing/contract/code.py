@@ -71,7 +71,7 @@ def _faults_of(specimen: Specimen, model: "type[BaseModel]") -> Iterator[Finding
 def check_hooks(specimen: Specimen) -> Iterator[Finding]:
     """Yield a hook that does not exist or whose signature does not fit, and functions that only look like one."""
     yield from _misfits(specimen)
-    for container in [specimen.target, *specimen.classes()]:
+    for container in dict.fromkeys([specimen.target, *specimen.classes()]):
         known = {name for name, _, _ in marked(container)}
         for name in sorted(KERNEL_HOOKS - known):
             function = inspect.getattr_static(container, name, None)

@@ -43,7 +43,10 @@ def _tools(specimen: Specimen) -> Iterator[Finding]:
 
 def _commands(specimen: Specimen) -> Iterator[Finding]:
     for name, reference in specimen.own.commands.items():
-        command = specimen.load(reference)
+        try:
+            command = specimen.load(reference)
+        except Exception:  # noqa: S112 - the rule `import` told it
+            continue
         if not isinstance(command, click.Command):
             what = f"command `{name}` is a {type(command).__name__}, which the command line can't run"
             mend = f"let `{reference}` be a click command (`@click.command()`)"

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from types import FrameType
@@ -19,8 +20,6 @@ _MENDS: Final[Mapping[str, str]] = {
 }
 # What the interpreter announces (PEP 578) -> the kind of effect, and how to say it of the event's first argument.
 _EVENTS: Final[Mapping[str, tuple[str, str]]] = {
-    "_thread.start_new_thread": ("thread", "starts a thread"),
-    "_thread.start_joinable_thread": ("thread", "starts a thread"),
     "open": ("file", "writes to `{}`"),
     "sqlite3.connect": ("file", "opens the database `{}`"),
     "os.mkdir": ("file", "makes the folder `{}`"),
@@ -79,14 +78,22 @@ class Watch:
         self._specimen = specimen
         self._files = {str(file) for file in specimen.sources}
         self._on = False
+        self._began = 0.0
+        self._start_thread = threading.Thread.start
         sys.addaudithook(self._hear)
 
     def __enter__(self) -> None:
+        def start(self_: threading.Thread) -> None:  # of threads the interpreter announces nothing
+            self._see("thread", "starts a thread", sys._getframe(1))
+            self._start_thread(self_)
+
+        threading.Thread.start = start  # type: ignore[method-assign, assignment]
         self._began = time.process_time()
         self._on = True
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._on = False
+        threading.Thread.start = self._start_thread  # type: ignore[method-assign]
         if self.cpu_ms is None and kind is None:
             self.cpu_ms = round((time.process_time() - self._began) * 1000, 1)
 
@@ -102,10 +109,13 @@ class Watch:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._on or event not in _EVENTS or _is_harmless(event, arguments):
             return
-        self._on = False  # looking at the place must not be heard
         kind, words = _EVENTS[event]
-        first = arguments[1] if event == "subprocess.Popen" and arguments[1:] else (arguments or ("",))[0]
-        self.seen.setdefault((kind, words.format(_shown(first))), self._place(sys._getframe(1)))
+        first = arguments[1] if event == "subprocess.Popen" else (arguments or ("",))[0]
+        self._see(kind, words.format(_shown(first)), sys._getframe(1))
+
+    def _see(self, kind: str, what: str, frame: FrameType) -> None:
+        self._on = False  # looking at the place must not be heard
+        self.seen.setdefault((kind, what), self._place(frame))
         self._on = True
 
     def _place(self, frame: FrameType | None) -> str:

@@ -21,12 +21,16 @@ from pegboard.tools import Tool
 
 @dataclass
 class Specimen:
-    """A pack, found on the path by its name. `target` is its object once imported, `instance` what is made of it."""
+    """A pack, found on the path by its name.
+
+    `target` is its object once that is imported, `instance` what is made of it, `tools` what it handed over.
+    """
 
     name: str
     declared: bool
     target: Any = None
     instance: Any = None
+    tools: tuple[Tool, ...] = ()
     places: Places = field(default_factory=lambda: Places(Path.home() / "config.toml", Path.home() / "state"))
 
     @cached_property
@@ -121,17 +125,9 @@ class Specimen:
         except (OSError, TypeError):
             return self.reference
 
-    # -- what it brings, once it is made
-
     def implementations(self, hook: str) -> list[Any]:
         """Return its own bound functions for a hook."""
         return [getattr(self.instance, name) for name, marked_hook, _ in marked(self.instance) if marked_hook == hook]
-
-    @cached_property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools that it hands over with `register_tools`."""
-        found = [tool for hand_over in self.implementations("register_tools") for tool in hand_over() or ()]
-        return tuple(tool for tool in found if isinstance(tool, Tool))
 
 
 def _own_package(module: str) -> str:

@@ -20,10 +20,18 @@ _REACHING: Final[Mapping[str, re.Pattern[str]]] = {
 def check_tools(specimen: Specimen) -> Iterator[Finding]:
     """Yield what a tool's definition leaves open, for each tool that the pack hands over."""
     for hand_over in specimen.implementations("register_tools"):
-        for thing in hand_over() or ():
+        where = specimen.place_of(hand_over)
+        try:
+            things = list(hand_over() or ())
+        except Exception as error:
+            what = f"`register_tools` fails: {type(error).__name__}: {error}"
+            yield Finding("tools", what, where, "mend the definition, or leave what may fail to `run_starting`")
+            continue
+        for thing in things:
             if not isinstance(thing, Tool):
                 what = f"`register_tools` hands over a {type(thing).__name__}, which is no tool"
-                yield Finding("tools", what, specimen.place_of(hand_over), "mark the function `@tool`")
+                yield Finding("tools", what, where, "mark the function `@tool`")
+        specimen.tools += tuple(thing for thing in things if isinstance(thing, Tool))
     for tool in specimen.tools:
         for what, mend in _faults_of(tool):
             yield Finding("tools", f"tool `{tool.name}` {what}", specimen.place_of(tool), mend)
