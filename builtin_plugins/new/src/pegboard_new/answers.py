@@ -67,7 +67,8 @@ def check_distribution(distribution: str) -> str:
     """
     _check_shape(distribution, "distribution")
     module = distribution.replace("-", "_")
-    if keyword.iskeyword(module) or find_spec(module) is not None:
+    found = find_spec(module)
+    if keyword.iskeyword(module) or (found is not None and found.origin is not None):  # a mere folder has no origin
         raise UsageError(f"there is a module `{module}` already; choose another name with --distribution")
     return distribution
 

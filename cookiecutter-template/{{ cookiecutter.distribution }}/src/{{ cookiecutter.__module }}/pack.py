@@ -43,4 +43,4 @@ class {{ cookiecutter.__class }}:
         """Tell the model what a mark is, once a run, if the agent has the tool."""
         if prompt.phase == "step" or "{{ cookiecutter.__tool }}" not in prompt.tools:
             return None
-        return prompt.adding("{{ cookiecutter.name }}", f"Lines with {self.settings.mark} are work that is still open.")
+        return prompt.adding("{{ cookiecutter.name }}", f"Lines with {self.settings.mark} are open work.")
