@@ -18,8 +18,7 @@ pytestmark = pytest.mark.needs("models", "new", "workspace")
 ROOT = Path(__file__).parent.parent
 TOOLS = Path(sys.executable).parent
 OURS = ("framework", "builtin_plugins/models", "builtin_plugins/new", "builtin_plugins/workspace")
-OPTIONS = {
-    "tickets": (),
+OPTIONS = {  # those that nobody gives are the tutorial's
     "two-words": ("--license", "MIT", "--author", "Zoë O'Neil", "--distribution", "acme-two"),
     "a-name-as-long-as-a-name-can-be1": ("--license", "Proprietary", "--distribution", "d" * 32),
 }

@@ -252,6 +252,17 @@ BROKEN = {
             "a run ends with an error": "make it work with default settings",
         },
     ),
+    "a guard that fails at a write": Broken(
+        "alone",
+        hook("guard_tool_call", "call", "return call.touches[0].value.missing if call.touches else None"),
+        {"`guard_tool_call` denies everything: the guard failed: AttributeError": "make it work with default settings"},
+        {"guards": True},
+    ),
+    "a wrapper of calls that fails": Broken(
+        "alone",
+        hook("wrap_tool_call", "call proceed", "raise KeyError('x')"),
+        {"a call fails: Error: wrap_tool_call of pack `broken` failed": "make it work with default settings"},
+    ),
     "a veto of every agent": Broken(
         "alone",
         hook("agent_created", "agent", "raise ValueError('no terminal')"),

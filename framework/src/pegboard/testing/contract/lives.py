@@ -4,13 +4,13 @@ import asyncio
 import gc
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pegboard import Agent, Event, Host, PegboardError, Run, RunEnd, hooks, implements, tool
+from pegboard import Agent, Event, Host, PegboardError, Returned, Run, RunEnd, Touch, hooks, implements, tool
 from pegboard.hookspecs import KERNEL_HOOKS
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
@@ -20,9 +20,19 @@ _EXECUTOR: Final = ("asyncio_", "pegboard-tool")  # threads that Python and the 
 
 
 @tool(effect="read", inline=True)
-def contract_probe() -> str:
-    """Do nothing, so that every hook of a call has been asked once."""
+def probe_reading() -> str:
+    """Do nothing, so that every hook of a call is asked."""
     return "nothing"
+
+
+@tool(effect="write", touches=lambda path: [Touch.path(path)], inline=True)
+def probe_writing(path: str) -> str:
+    """Do nothing, so that guards are asked about a write to a path."""
+    return f"nothing was written to {path}"
+
+
+_PROBES: Final = (probe_reading, probe_writing)
+_GUARD_FAULTS: Final = ("the guard failed", "the guard did not answer")
 
 
 class _BreaksAtOnce:
@@ -78,31 +88,47 @@ def check_residue(specimen: Specimen) -> Iterator[Finding]:
 
 async def _live(specimen: Specimen, packs: Mapping[str, object] | None = None) -> list[str]:
     """Live through one host with one agent and one run; returns what went wrong with the pack."""
-    host = specimen.open(packs=packs)
-    wrong: list[str] = []
-    async with host:
+    async with specimen.open(packs=packs) as host:
         pack = next(pack for pack in host.packs if pack.name == specimen.name)
         if pack.state != "active":
             return [f"the pack is {pack.state}: {pack.reason}"]
-        host.tools.register(contract_probe)
         try:
-            end = await _run_once(host)
+            events = await _run_once(host)
         except PegboardError as error:
             return [f"no agent can be created: {error}"]
-        if end.reason == "error":
-            wrong.append(f"a run ends with an error: {end.text}")
+        wrong = list(_failures(specimen, events))
     faults = [f"`{fault.hook}` fails: {fault.text}" for fault in host.faults if fault.pack == specimen.name]
-    return [*wrong, *dict.fromkeys(faults)]
+    return list(dict.fromkeys([*wrong, *faults]))
 
 
-async def _run_once(host: Host) -> RunEnd:
-    agent = await host.create_agent(
-        model=ScriptedModel(call("contract_probe"), "Nothing was done."), directory=Path.cwd()
-    )
+async def _run_once(host: Host) -> list[Event]:
+    """Let an agent read, write and end; returns what was seen of it, also where the record fails."""
+    seen: list[Event] = []
+    undo = [*(host.tools.register(probe) for probe in _PROBES), host.listen(seen.append)]
+    calls = (call("probe_reading"), call("probe_writing", path="plan.txt"))
+    agent = await host.create_agent(model=ScriptedModel(*calls, "Nothing was done."), directory=Path.cwd())
     try:
-        return await agent.followup("Do nothing.").wait()
+        end = await agent.followup("Do nothing.", allow_writes=True).wait()
     finally:
         await host.dispose(agent)
+        for dispose in undo:
+            dispose()
+    return [*seen, end]
+
+
+def _failures(specimen: Specimen, events: Sequence[Event]) -> Iterator[str]:
+    """Yield each way in which the pack, and not a decision of it, kept a run from going as it would."""
+    end = events[-1]
+    if isinstance(end, RunEnd) and end.reason == "error":
+        yield f"a run ends with an error: {end.text}"
+    for returned in events:
+        if isinstance(returned, Returned):
+            if returned.status == "error":
+                yield f"a call fails: {returned.content}"
+            for refusal in returned.refusals:
+                if refusal["pack"] == specimen.name and refusal["reason"].startswith(_GUARD_FAULTS):
+                    yield f"`guard_tool_call` denies everything: {refusal['reason']}"
+                    return
 
 
 # -- what is left
@@ -161,10 +187,9 @@ async def _registered_after_unloading(specimen: Specimen) -> list[tuple[str, str
         watching = await host.create_agent(model=ScriptedModel(), directory=Path.cwd())
         before = set(_registered(host, watching))
         await host.load_pack(specimen.name, specimen.target)
-        host.tools.register(contract_probe)
         await _run_once(host)
         await host.unload_pack(specimen.name)
-        left = set(_registered(host, watching)) - before - {"tool `contract_probe`"}
+        left = set(_registered(host, watching)) - before
     mend = "register in a hook of the pack, where the kernel knows whose it is, and it goes with the pack"
     return [(f"{what} is still there after the pack is gone", mend) for what in sorted(left)]
 
