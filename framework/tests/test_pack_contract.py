@@ -223,6 +223,12 @@ BROKEN = {
         },
         {"tools": ["undescribed", "unguarded", "halfway", "harmless", "nameless"]},
     ),
+    "a tool of an agent that is not reserved and leaves something open": Broken(
+        "tools",
+        BAD_TOOLS.partition("@tool\ndef unguarded")[0]
+        + hook("agent_created", "agent", "agent.tools.register(undescribed)"),
+        {"tool `undescribed` does not say what its parameter `word` is": "a line `word: ...` below `Args:`"},
+    ),
     "entry points that are not what is there": Broken(
         "entry-points",
         DO_IT + hook("register_tools", "", "return [do_it]"),

@@ -93,7 +93,7 @@ async def _live(specimen: Specimen, packs: Mapping[str, object] | None = None) -
         if pack.state != "active":
             return [f"the pack is {pack.state}: {pack.reason}"]
         try:
-            events = await _run_once(host)
+            events = await _run_once(specimen, host)
         except PegboardError as error:
             return [f"no agent can be created: {error}"]
         wrong = list(_failures(specimen, events))
@@ -101,7 +101,7 @@ async def _live(specimen: Specimen, packs: Mapping[str, object] | None = None) -
     return list(dict.fromkeys([*wrong, *faults]))
 
 
-async def _run_once(host: Host) -> list[Event]:
+async def _run_once(specimen: Specimen, host: Host) -> list[Event]:
     """Let an agent read, write and end; returns what was seen of it, also where the record fails."""
     seen: list[Event] = []
     undo = [*(host.tools.register(probe) for probe in _PROBES), host.listen(seen.append)]
@@ -109,6 +109,7 @@ async def _run_once(host: Host) -> list[Event]:
     agent = await host.create_agent(model=ScriptedModel(*calls, "Nothing was done."), directory=Path.cwd())
     try:
         end = await agent.followup("Do nothing.", allow_writes=True).wait()
+        specimen.registered.extend(entry.tool for entry in agent.view().offered if entry.pack == specimen.name)
     finally:
         await host.dispose(agent)
         for dispose in undo:
@@ -187,7 +188,7 @@ async def _registered_after_unloading(specimen: Specimen) -> list[tuple[str, str
         watching = await host.create_agent(model=ScriptedModel(), directory=Path.cwd())
         before = set(_registered(host, watching))
         await host.load_pack(specimen.name, specimen.target)
-        await _run_once(host)
+        await _run_once(specimen, host)
         await host.unload_pack(specimen.name)
         left = set(_registered(host, watching)) - before
     mend = "register in a hook of the pack, where the kernel knows whose it is, and it goes with the pack"

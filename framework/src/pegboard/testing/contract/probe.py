@@ -18,7 +18,8 @@ from pegboard.testing.contract.lives import check_alone, check_neighbour, check_
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.sources import check_public_names
 from pegboard.testing.contract.specimen import Specimen
-from pegboard.testing.contract.tools import check_tools
+from pegboard.testing.contract.tools import check_handed_over, check_registered
+from pegboard.text import one_line
 
 Check = Callable[[], Iterator[Finding]]
 
@@ -45,7 +46,7 @@ def check_all(specimen: Specimen, write: Callable[..., None]) -> None:
         write(begin=rule)
         found = list(check())
         for finding in found:
-            write(finding=asdict(finding))
+            write(finding={key: one_line(text, 500) for key, text in asdict(finding).items()})
         return not found
 
     watch = Watch(specimen)
@@ -58,9 +59,11 @@ def check_all(specimen: Specimen, write: Callable[..., None]) -> None:
     holds("settings", lambda: check_settings(specimen))
     if specimen.instance is None or not holds("hooks", lambda: check_hooks(specimen)):
         return
-    holds("tools", lambda: check_tools(specimen))
+    holds("tools", lambda: check_handed_over(specimen))
+    lives = holds("alone", lambda: check_alone(specimen))
+    holds("tools", lambda: check_registered(specimen))
     holds("entry-points", lambda: check_entry_points(specimen))
-    if holds("alone", lambda: check_alone(specimen)):
+    if lives:
         holds("neighbour", lambda: check_neighbour(specimen))
         holds("residue", lambda: check_residue(specimen))
 

@@ -11,8 +11,8 @@ RULES: Final[Mapping[str, str]] = {
     "settings": "its settings have a schema, and defaults that fit it",
     "hooks": "its hooks exist, their signatures fit, and none is left unmarked",
     "tools": "its tools say what they take, what they do and what they touch",
-    "entry-points": "its entry points name what it registers, no more and no less",
     "alone": "it works with no other packs than those it needs",
+    "entry-points": "its entry points name what it registers, no more and no less",
     "neighbour": "it works beside packs that fail",
     "residue": "when it goes nothing of it is left",
 }
@@ -82,4 +82,11 @@ class Report:
                     findings.append(Finding(**finding))
                 case _:
                     facts.update(line)
-        return cls(name, facts["distribution"], facts["version"], tuple(checked), tuple(findings), facts["import_ms"])
+        return cls(
+            name,
+            facts["distribution"],
+            facts["version"],
+            tuple(dict.fromkeys(checked)),
+            tuple(findings),
+            facts["import_ms"],
+        )

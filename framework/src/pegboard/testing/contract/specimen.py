@@ -23,7 +23,8 @@ from pegboard.tools import Tool
 class Specimen:
     """A pack, found on the path by its name.
 
-    `target` is its object once that is imported, `instance` what is made of it, `tools` what it handed over.
+    `target` is its object once that is imported, `instance` what is made of it, `tools` what it handed over,
+    `registered` what agents had of it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Specimen:
     target: Any = None
     instance: Any = None
     tools: tuple[Tool, ...] = ()
+    registered: list[Tool] = field(default_factory=list)
     places: Places = field(default_factory=lambda: Places(Path.home() / "config.toml", Path.home() / "state"))
 
     @cached_property

@@ -6,7 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from pegboard.discovery import discover
 from pegboard.errors import UsageError
@@ -52,24 +52,20 @@ def subject_of(target: object, folder: Path) -> Subject:
 def _of_project(project: Path, folder: Path) -> Subject:
     """Describe a source tree as its wheel would be, so that it can be checked without being installed."""
     try:
-        declared: dict[str, Any] = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
-        packs = declared["entry-points"]["pegboard.packs"]
-    except (OSError, KeyError, ValueError) as error:
+        declared = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["project"]
+        groups: dict[str, dict[str, str]] = declared["entry-points"]
+        (pack, *_) = groups["pegboard.packs"]
+        rows = {group: [f"{name} = {value}" for name, value in rows.items()] for group, rows in groups.items()}
+        headers = [("Name", declared["name"]), ("Version", declared.get("version", "0"))]
+        headers += [("Requires-Dist", requirement) for requirement in declared.get("dependencies", ())]
+    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise UsageError(
-            f"{project} is no pack's project: its pyproject.toml has no `pegboard.packs` ({what})"
-        ) from None
-    groups = "".join(
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in rows.items())
-        for group, rows in declared["entry-points"].items()
-    )
-    version = str(declared.get("version", "0"))
-    headers = [("Name", declared["name"]), ("Version", version), ("Summary", declared.get("description", ""))]
-    headers += [("Requires-Dist", requirement) for requirement in declared.get("dependencies", ())]
+        raise UsageError(f"{project}: no pyproject.toml with an entry point in `pegboard.packs` ({what})") from None
+    entry_points = "\n".join(line for group, lines in rows.items() for line in (f"[{group}]", *lines))
     metadata = "".join(f"{name}: {value}\n" for name, value in headers)
-    PackFolder(folder).write_metadata(declared["name"], version, groups, f"{metadata}\n")
+    PackFolder(folder).write_metadata(str(declared["name"]), str(headers[1][1]), f"{entry_points}\n", f"{metadata}\n")
     sources = project / "src" if (project / "src").is_dir() else project
-    return Subject(next(iter(packs)), _path(folder, sources))
+    return Subject(pack, _path(folder, sources))
 
 
 def _of_object(target: object, folder: Path) -> Subject:

@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from pegboard.testing.contract.report import Finding
@@ -17,8 +17,8 @@ _REACHING: Final[Mapping[str, re.Pattern[str]]] = {
 }
 
 
-def check_tools(specimen: Specimen) -> Iterator[Finding]:
-    """Yield what a tool's definition leaves open, for each tool that the pack hands over."""
+def check_handed_over(specimen: Specimen) -> Iterator[Finding]:
+    """Yield what the definitions leave open of the tools that the pack hands over with `register_tools`."""
     for hand_over in specimen.implementations("register_tools"):
         where = specimen.place_of(hand_over)
         try:
@@ -32,7 +32,19 @@ def check_tools(specimen: Specimen) -> Iterator[Finding]:
                 what = f"`register_tools` hands over a {type(thing).__name__}, which is no tool"
                 yield Finding("tools", what, where, "mark the function `@tool`")
         specimen.tools += tuple(thing for thing in things if isinstance(thing, Tool))
-    for tool in specimen.tools:
+    yield from _check(specimen, specimen.tools)
+
+
+def check_registered(specimen: Specimen) -> Iterator[Finding]:
+    """Yield the same of the tools that it registered while a host or an agent lived."""
+    known = {tool.name for tool in specimen.tools}
+    later = tuple({tool.name: tool for tool in specimen.registered if tool.name not in known}.values())
+    specimen.tools += later
+    yield from _check(specimen, later)
+
+
+def _check(specimen: Specimen, tools: Iterable[Tool]) -> Iterator[Finding]:
+    for tool in tools:
         for what, mend in _faults_of(tool):
             yield Finding("tools", f"tool `{tool.name}` {what}", specimen.place_of(tool), mend)
 
