@@ -155,6 +155,9 @@ BROKEN = {
         "raise ImportError('no library')",
         {"ImportError: no library (sample_broken.py:6)": "mend the import"},
     ),
+    "an object that is no pack": Broken(
+        "import", "Pack = []", {"`sample_broken:Pack` is a list, which is no pack": "name a class or a module"}
+    ),
     "an import that kills the process": Broken(
         "import",
         "os._exit(3)",
@@ -261,7 +264,7 @@ BROKEN = {
     "a guard that fails at a write": Broken(
         "alone",
         hook("guard_tool_call", "call", "return call.touches[0].value.missing if call.touches else None"),
-        {"`guard_tool_call` denies everything: the guard failed: AttributeError": "make it work with default settings"},
+        {"`guard_tool_call` denies a call by its failure: the guard failed": "make it work with default settings"},
         {"guards": True},
     ),
     "a wrapper of calls that fails": Broken(
@@ -294,7 +297,7 @@ BROKEN = {
             "a thread goes on after the pack is gone": "end it in `host_stopping`",
             "a process goes on after the pack is gone: sleep": "start it with `host.spawn`",
             "a descriptor stays open after the pack is gone: /dev/null": "close it in `host_stopping`",
-            "the process is changed after the pack is gone: NOTES=": "change no variable",
+            "the process is changed after the pack is gone: NOTES (sample_broken:Pack)": "change no variable",
         },
     ),
     "a tool that is nobody's": Broken(
@@ -324,6 +327,18 @@ def test_a_good_pack_keeps_every_rule(pack_folder: PackFolder) -> None:
 
     assert report.ok, report
     assert report.import_ms is not None
+
+
+def test_what_a_pack_decides_is_no_failure_of_it(pack_folder: PackFolder) -> None:
+    """A strict guard, a reviewer that blocks, a prompt without tools: a pack may be as strict as it likes."""
+    code = (
+        HEAD + "from pegboard import Ask, Block, Reject\n" + hook("guard_tool_call", "call", "return Ask('a person?')")
+    )
+    code += "    @hookimpl\n    def tool_post_execute(self, call, result): return Block('no')\n"
+    code += "    @hookimpl\n    def agent_pre_step(self, step): return Reject('no') if step.number > 1 else None\n"
+    pack_folder.add("strict", code, policy=True, guards=True)
+
+    assert check_pack("strict").findings == ()
 
 
 def test_a_pack_that_is_imported_although_it_is_off_is_told(pack_folder: PackFolder) -> None:

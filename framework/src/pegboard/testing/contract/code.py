@@ -10,6 +10,7 @@ from pegboard.plans import KERNEL_SPECS, marked, read_implementations, specs_of
 from pegboard.settings import takes_settings
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
+from pegboard.text import one_line
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -90,7 +91,9 @@ def _misfits(specimen: Specimen) -> Iterator[Finding]:
     try:
         read_implementations(specimen.instance, specs)
     except PackFailure as failure:
-        where = specimen.place_of(type(specimen.instance) if isinstance(specimen.target, type) else specimen.target)
+        if one_line(str(failure), 4000) != pack.reason:
+            return  # another failure came first; the rule `alone` tells it
+        where = specimen.place_of(specimen.target)
         mend = "write it as the hooks reference does; `pegboard hooks` lists the names"
         yield Finding("hooks", str(failure), where, mend)
 

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Final
 
 from pegboard.testing.contract.report import Finding
@@ -64,9 +64,18 @@ def check_import(specimen: Specimen, watch: "Watch") -> Iterator[Finding]:
             mend = "mend the import, or correct the entry point"
             yield Finding("import", what, watch.place_in(error) or reference, mend)
         else:
-            specimen.target = found if reference == specimen.reference else specimen.target
+            if reference == specimen.reference:
+                yield from _take(specimen, found)
     for (kind, what), where in watch.seen.items():
         yield Finding("import", f"importing it {what}", where, _MENDS[kind])
+
+
+def _take(specimen: Specimen, found: object) -> Iterator[Finding]:
+    if isinstance(found, type | ModuleType):
+        specimen.target = found
+    else:
+        what = f"`{specimen.reference}` is a {type(found).__name__}, which is no pack"
+        yield Finding("import", what, specimen.reference, "let the entry point name a class or a module")
 
 
 class Watch:

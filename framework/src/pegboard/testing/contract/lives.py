@@ -33,6 +33,7 @@ def probe_writing(path: str) -> str:
 
 _PROBES: Final = (probe_reading, probe_writing)
 _GUARD_FAULTS: Final = ("the guard failed", "the guard did not answer")
+_FAILED: Final = ("TOOL_FAILED", "INVALID_TOOL_OUTPUT")  # a pack may also block, deny or hide: that is its decision
 
 
 class _BreaksAtOnce:
@@ -124,12 +125,11 @@ def _failures(specimen: Specimen, events: Sequence[Event]) -> Iterator[str]:
         yield f"a run ends with an error: {end.text}"
     for returned in events:
         if isinstance(returned, Returned):
-            if returned.status == "error":
+            if returned.code in _FAILED:
                 yield f"a call fails: {returned.content}"
             for refusal in returned.refusals:
                 if refusal["pack"] == specimen.name and refusal["reason"].startswith(_GUARD_FAULTS):
-                    yield f"`guard_tool_call` denies everything: {refusal['reason']}"
-                    return
+                    yield f"`guard_tool_call` denies a call by its failure: {refusal['reason']}"
 
 
 # -- what is left
@@ -156,7 +156,7 @@ class Holdings:
             frozenset(f"{thread.name} ({thread.ident})" for thread in threads),
             frozenset(_children()),
             frozenset(_descriptors()),
-            frozenset([f"the current directory is {os.getcwd()}", *(f"{k}={v}" for k, v in os.environ.items())]),
+            frozenset([f"the current directory={os.getcwd()}", *(f"{k}={v}" for k, v in os.environ.items())]),
         )
 
 
@@ -177,8 +177,12 @@ async def _residue(specimen: Specimen) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for kind, (what, mend) in _MENDS.items():
         had, has = getattr(before, kind), getattr(after, kind)
-        if len(has) > len(had) or (kind == "surroundings" and has != had):
-            found.append((f"{what} after the pack is gone: {'; '.join(sorted(has - had))[:300]}", mend))
+        if kind == "surroundings":  # names, for a value may be a secret
+            new = {each.partition("=")[0] for each in has ^ had}
+        else:
+            new = has - had if len(has) > len(had) else set()
+        if new:
+            found.append((f"{what} after the pack is gone: {'; '.join(sorted(new))}", mend))
     return [*found, *await _registered_after_unloading(specimen)]
 
 

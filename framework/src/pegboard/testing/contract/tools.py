@@ -51,7 +51,7 @@ def _check(specimen: Specimen, tools: Iterable[Tool]) -> Iterator[Finding]:
 
 def _faults_of(tool: Tool) -> Iterator[tuple[str, str]]:
     try:
-        parameters = tool.definition["parameters"]["properties"]
+        parameters = tool.definition["parameters"].get("properties", {})
         tool.output.schema()
     except Exception as error:
         yield f"has no schema: {type(error).__name__}: {error}", "use types that JSON can say"
