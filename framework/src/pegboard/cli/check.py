@@ -34,8 +34,9 @@ def check(pack: str, as_json: bool) -> int:
 
 
 def _print(report: Report) -> None:
-    took = "" if report.import_ms is None else f" · imported in {report.import_ms:g} ms"
-    click.echo(f"{report.pack} {printable(report.version)} ({printable(report.distribution)}){took}")
+    imported = "" if report.import_ms is None else f" · imported in {report.import_ms:g} ms"
+    ran = "" if report.run_ms is None else f" · a run with two calls took {report.run_ms:g} ms"
+    click.echo(f"{report.pack} {printable(report.version)} ({printable(report.distribution)}){imported}{ran}")
     for rule, promise in RULES.items():
         found = report.of(rule)
         state, colour = ("broken", "red") if found else ("kept", "green")

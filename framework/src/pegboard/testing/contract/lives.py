@@ -110,6 +110,7 @@ async def _run_once(specimen: Specimen, host: Host) -> list[Event]:
     agent = await host.create_agent(model=ScriptedModel(*calls, "Nothing was done."), directory=Path.cwd())
     try:
         end = await agent.followup("Do nothing.", allow_writes=True).wait()
+        specimen.run_ms = round(end.ms, 1)
         specimen.registered.extend(entry.tool for entry in agent.view().offered if entry.pack == specimen.name)
     finally:
         await host.dispose(agent)

@@ -61,6 +61,7 @@ def check_all(specimen: Specimen, write: Callable[..., None]) -> None:
         return
     holds("tools", lambda: check_handed_over(specimen))
     lives = holds("alone", lambda: check_alone(specimen))
+    write(run_ms=specimen.run_ms)
     holds("tools", lambda: check_registered(specimen))
     holds("entry-points", lambda: check_entry_points(specimen))
     if lives:

@@ -36,7 +36,8 @@ class Finding:
 class Report:
     """A pack as the contract sees it. `checked` are the rules that were tried: some can only be after others held.
 
-    `import_ms` is the CPU time of importing the pack's object beside the kernel, in milliseconds; None if it failed.
+    `import_ms` is the CPU time of importing the pack's object beside the kernel, `run_ms` the wall time of a run with
+    two calls, in which its hooks and guards were asked, both in milliseconds; None if it did not come to that.
     """
 
     pack: str
@@ -45,6 +46,7 @@ class Report:
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     import_ms: float | None = None
+    run_ms: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -64,6 +66,7 @@ class Report:
             "version": self.version,
             "ok": self.ok,
             "import_ms": self.import_ms,
+            "run_ms": self.run_ms,
             "checked": list(self.checked),
             "findings": [asdict(finding) for finding in self.findings],
         }
@@ -71,7 +74,7 @@ class Report:
     @classmethod
     def from_lines(cls, name: str, lines: Iterable[Mapping[str, Any]]) -> "Report":
         """Make it of what the checking process wrote, one fact a line."""
-        facts: dict[str, Any] = {"distribution": "", "version": "", "import_ms": None}
+        facts: dict[str, Any] = {"distribution": "", "version": ""}
         checked: list[str] = []
         findings: list[Finding] = []
         for line in lines:
@@ -80,13 +83,8 @@ class Report:
                     checked.append(rule)
                 case {"finding": finding}:
                     findings.append(Finding(**finding))
+                case {"end": _}:
+                    break
                 case _:
                     facts.update(line)
-        return cls(
-            name,
-            facts["distribution"],
-            facts["version"],
-            tuple(dict.fromkeys(checked)),
-            tuple(findings),
-            facts["import_ms"],
-        )
+        return cls(pack=name, checked=tuple(dict.fromkeys(checked)), findings=tuple(findings), **facts)

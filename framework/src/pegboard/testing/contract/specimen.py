@@ -24,7 +24,7 @@ class Specimen:
     """A pack, found on the path by its name.
 
     `target` is its object once that is imported, `instance` what is made of it, `tools` what it handed over,
-    `registered` what agents had of it.
+    `registered` what agents had of it, `run_ms` how long the newest run took.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Specimen:
     instance: Any = None
     tools: tuple[Tool, ...] = ()
     registered: list[Tool] = field(default_factory=list)
+    run_ms: float | None = None
     places: Places = field(default_factory=lambda: Places(Path.home() / "config.toml", Path.home() / "state"))
 
     @cached_property
