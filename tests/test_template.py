@@ -20,7 +20,7 @@ TOOLS = Path(sys.executable).parent
 OURS = ("framework", "builtin_plugins/models", "builtin_plugins/new", "builtin_plugins/workspace")
 OPTIONS = {  # those that nobody gives are the tutorial's
     "two-words": ("--license", "MIT", "--author", "Zoë O'Neil", "--distribution", "acme-two"),
-    "a-name-as-long-as-a-name-can-be1": ("--license", "Proprietary", "--distribution", "d" * 32),
+    "a-name-as-long-as-a-name-can-be1": ("--license", "Proprietary", "--distribution", "d" * 41),
 }
 
 

@@ -33,7 +33,7 @@ def test_flags_make_a_project_and_ask_nothing(pegboard: Pegboard, tmp_path: Path
     assert (made.returncode, made.stderr) == (0, "")
     project = tomllib.loads((tmp_path / "acme-tickets/pyproject.toml").read_text("utf-8"))["project"]
     assert project["description"] == "Lists tickets"
-    assert project["entry-points"]["pegboard.packs"] == {"tickets": "acme_tickets.pack:Tickets"}
+    assert project["entry-points"]["pegboard.packs"] == {"tickets": "acme_tickets.pack:TicketsPack"}
     assert project["entry-points"]["pegboard.guards"] == project["entry-points"]["pegboard.packs"]
     assert "MIT License" in (tmp_path / "acme-tickets/LICENSE").read_text("utf-8")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith((".", "acme"))) == ["acme-tickets"]
@@ -90,6 +90,7 @@ def _read_all(leader: int) -> str:
         (["run"], "`pegboard run` is a command already"),
         ([], "write `pegboard new NAME`"),
         (["tickets", "--description", "{{ 7 * 7 }}"], "without quotes, backslashes and braces"),
+        (["tickets", "--description", " . "], "the description is empty"),
         (["tickets", "--into", "nowhere"], "nowhere is no folder"),
         (["tickets", "--license", "GPL"], "'GPL' is not one of"),
     ],
@@ -114,7 +115,7 @@ def test_a_pack_may_not_have_such_a_name(name: str) -> None:
         check_name(name, ())
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "pytest", "pegboard", "pegboard-workspace", "click", "import"])
+@pytest.mark.parametrize("name", ["a/b", "..", "pytest", "pegboard", "pegboard-workspace", "click", "import", "a" * 42])
 def test_a_distribution_may_not_have_such_a_name(name: str) -> None:
     with pytest.raises(UsageError):
         check_distribution(name)

@@ -27,6 +27,7 @@ BUILT_IN: Final = (
 _RESERVED: Final = ("default", "pegboard", "all")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST: Final = 32
+_LONGEST_DISTRIBUTION: Final = len("pegboard-") + _LONGEST
 _UNSAFE: Final = re.compile(r"[\"\\{}]")
 
 
@@ -47,7 +48,7 @@ def check_name(name: str, commands: Collection[str]) -> str:
     Raises:
         UsageError: it is no name, or it is taken by a pack or by one of these commands.
     """
-    _check_shape(name, "pack")
+    _check_shape(name, "pack", _LONGEST)
     if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in sys.stdlib_module_names:
         raise UsageError(f"`{name}` is a word of Python; choose another name for the pack")
     if name in BUILT_IN or name in _RESERVED:
@@ -65,12 +66,23 @@ def check_distribution(distribution: str) -> str:
     Raises:
         UsageError: it is no name, or Python would find another module under it.
     """
-    _check_shape(distribution, "distribution")
+    _check_shape(distribution, "distribution", _LONGEST_DISTRIBUTION)
     module = distribution.replace("-", "_")
     found = find_spec(module)
     if keyword.iskeyword(module) or (found is not None and found.origin is not None):  # a mere folder has no origin
         raise UsageError(f"there is a module `{module}` already; choose another name with --distribution")
     return distribution
+
+
+def check_description(text: str) -> str:
+    """Return a description.
+
+    Raises:
+        UsageError: it says nothing, or is no line of text.
+    """
+    if not (checked := check_text(text, "description")):
+        raise UsageError("the description is empty; say in one line what the pack does")
+    return checked
 
 
 def check_text(text: str, what: str) -> str:
@@ -85,9 +97,7 @@ def check_text(text: str, what: str) -> str:
     return text
 
 
-def _check_shape(name: str, what: str) -> None:
-    if len(name) > _LONGEST or not _NAME.fullmatch(name):
-        shown = name[:_LONGEST]
-        raise UsageError(
-            f"{shown!r} is no name for a {what}: lower-case letters, digits and single dashes, at most {_LONGEST}"
-        )
+def _check_shape(name: str, what: str, longest: int) -> None:
+    if len(name) > longest or not _NAME.fullmatch(name):
+        allowed = f"lower-case letters, digits and single dashes, at most {longest}"
+        raise UsageError(f"{name[:longest]!r} is no name for a {what}: {allowed}")

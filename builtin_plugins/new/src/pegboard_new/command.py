@@ -8,7 +8,7 @@ from typing import Any
 import click
 from pegboard import UsageError
 
-from pegboard_new.answers import LICENSES, Answers, check_distribution, check_name, check_text
+from pegboard_new.answers import LICENSES, Answers, check_description, check_distribution, check_name, check_text
 from pegboard_new.template import generate, questions
 
 _EXAMPLES = """\b
@@ -47,7 +47,7 @@ def new(
     name = ask("name", name, None, lambda given: check_name(given, commands))
     answers = Answers(
         name,
-        ask("description", description, questions()["description"], lambda given: check_text(given, "description")),
+        ask("description", description, questions()["description"], check_description),
         ask("author", author, "", lambda given: check_text(given, "author")),
         ask("license", license_, LICENSES[0], str, click.Choice(LICENSES)),
         ask("distribution", distribution, f"pegboard-{name}", check_distribution),

@@ -34,11 +34,11 @@ def generate(answers: Answers, into: Path) -> Path:
         PegboardError: it can't be written; nothing is left of it.
     """
     project = into / answers.distribution
-    if project.exists() or project.is_symlink():
-        raise UsageError(f"{project} exists and is left as it is; choose another name, or another place with --into")
-    if not into.is_dir():
-        raise UsageError(f"{into} is no folder; make it first, or choose another one with --into")
     try:
+        if not into.is_dir():
+            raise UsageError(f"{into} is no folder; make it first, or choose another one with --into")
+        if os.path.lexists(project):
+            raise UsageError(f"{project} exists and is left as it is; choose another name, or another place by --into")
         with tempfile.TemporaryDirectory(prefix=".pegboard-new-", dir=into) as draft:
             _fill(answers, Path(draft))
             os.rename(Path(draft) / answers.distribution, project)

@@ -4,7 +4,7 @@
 
 from typing import ClassVar
 
-from pegboard.errors import UsageError
+from pegboard import UsageError
 from pegboard.testing.contract.checking import check_pack
 from pegboard.testing.contract.report import Report
 

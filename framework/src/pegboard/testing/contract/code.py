@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pegboard.errors import PackFailure
+from pegboard import PackFailure
 from pegboard.hookspecs import KERNEL_HOOKS
 from pegboard.plans import KERNEL_SPECS, marked, read_implementations, specs_of
 from pegboard.settings import takes_settings

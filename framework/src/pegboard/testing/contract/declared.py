@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import click
 
+from pegboard import Tool
 from pegboard.plans import marked
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
-from pegboard.tools import FOREIGN_PREFIX, Tool
 
 _WHERE = '[project.entry-points."pegboard.{}"]'
 
@@ -22,7 +22,7 @@ def check_entry_points(specimen: Specimen) -> Iterator[Finding]:
 
 def _tools(specimen: Specimen) -> Iterator[Finding]:
     where = _WHERE.format("tools")
-    registered = {tool.name for tool in specimen.tools if not tool.name.startswith(FOREIGN_PREFIX)}
+    registered = {tool.name for tool in specimen.tools if not tool.server}  # foreign names can't be reserved
     for name in sorted(registered - set(specimen.own.tools)):
         what = f"tool `{name}` is registered but its name is not reserved, so another pack may take it"
         yield Finding("entry-points", what, where, f'add `{name} = "{specimen.reference}"`')

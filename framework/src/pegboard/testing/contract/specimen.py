@@ -12,11 +12,9 @@ from typing import Any
 
 from importlib_metadata import EntryPoint, PathDistribution
 
+from pegboard import Host, Places, Tool
 from pegboard.discovery import Distribution, discover
-from pegboard.host import Host
-from pegboard.places import Places
 from pegboard.plans import marked
-from pegboard.tools import Tool
 
 
 @dataclass

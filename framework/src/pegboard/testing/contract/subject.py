@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from pegboard import UsageError
 from pegboard.discovery import discover
-from pegboard.errors import UsageError
 from pegboard.testing.packs import PackFolder
 from pegboard.text import did_you_mean
 

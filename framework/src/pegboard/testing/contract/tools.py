@@ -5,9 +5,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from pegboard import Tool
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
-from pegboard.tools import Tool, no_touches
+from pegboard.tools import no_touches
 
 # Parameters that name something outside of the call -> how to say so.
 _REACHING: Final[Mapping[str, re.Pattern[str]]] = {
