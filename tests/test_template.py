@@ -115,6 +115,14 @@ def test_a_new_pack_works_from_its_first_minute_to_its_last(environment: Environ
     assert name not in environment.pegboard("packs", "list", "--load")
 
 
+def test_no_new_pack_is_named_like_one_of_ours() -> None:
+    from pegboard_new.answers import BUILT_IN
+
+    ours = {folder.parent.name for folder in ROOT.glob("builtin_plugins/*/pyproject.toml")}
+
+    assert ours - {"all"} <= set(BUILT_IN)
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_what_is_generated_is_clean(environment: Environment, tmp_path: Path, name: str) -> None:
     environment.pegboard("new", name, *OPTIONS[name], "--into", tmp_path)

@@ -288,7 +288,7 @@ BROKEN = {
         + hook(
             "host_started",
             "host",
-            "kept.extend([threading.Thread(target=time.sleep, args=(3600,), daemon=True), open(os.devnull),"
+            "kept.extend([threading.Thread(target=time.sleep, args=(3600,)), open(os.devnull),"
             " subprocess.Popen(['sleep', '3600']), asyncio.create_task(asyncio.sleep(3600))]);"
             " kept[-4].start(); os.environ['NOTES'] = str(time.time())",
         ).replace("def", "async def"),
@@ -392,6 +392,41 @@ def test_the_command_checks_a_project_that_is_not_installed(tmp_path: Path, pegb
 
     assert (checked.returncode, checked.stderr) == (0, "")
     assert checked.stdout.startswith("notes 2.1 (acme-notes) · imported in ")
+
+
+def test_a_project_is_checked_where_a_pack_of_its_name_is_installed(pack_folder: PackFolder, tmp_path: Path) -> None:
+    pack_folder.add("notes", "raise ImportError('the installed one')", distribution="aaa-notes")
+    (tmp_path / "notes.py").write_text("class Notes: pass", "utf-8")
+    entries = '[project.entry-points."pegboard.packs"]\nnotes = "notes:Notes"\n'
+    (tmp_path / "pyproject.toml").write_text(f'[project]\nname = "Acme.Notes"\n{entries}', "utf-8")
+
+    assert check_pack(tmp_path).ok
+
+
+def test_what_its_metadata_forbids_is_told(pack_folder: PackFolder) -> None:
+    pack_folder.add("Bad_Name", NOTHING)
+
+    (finding,) = check_pack("Bad_Name").findings
+
+    assert "the pack is failed: 'Bad_Name' is no pack name" in str(finding)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no toml",
+        "[project]",
+        '[project]\nname = "a"\nentry-points = []',
+        '[project]\nname = "a"\n[project.entry-points]\n"pegboard.packs" = {}',
+        '[project]\n[project.entry-points."pegboard.packs"]\na = "a"',
+    ],
+)
+def test_a_folder_that_declares_no_pack_is_a_mistake_in_usage(tmp_path: Path, text: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+
+    with pytest.raises(UsageError, match=r"no pyproject\.toml with an entry point"):
+        check_pack(tmp_path)
 
 
 @pytest.mark.parametrize("target", ["nobody", ".", "../..", ""])

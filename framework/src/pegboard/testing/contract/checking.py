@@ -15,7 +15,9 @@ from typing import Any, Final
 from pegboard.testing.contract.report import Finding, Report
 from pegboard.testing.contract.subject import Subject, subject_of
 
-_KEPT_FROM_US: Final = ("PEGBOARD_", "PYTEST_", "COV_")
+# Variables of whoever checks are not the pack's, but for the one that says that an agent began this.
+_OURS: Final = ("PEGBOARD_", "PYTEST_", "COV_")
+_KEPT: Final = ("PEGBOARD_INSIDE",)
 
 
 def check_pack(target: object, *, timeout: float = 120.0) -> Report:
@@ -41,7 +43,7 @@ def check_pack(target: object, *, timeout: float = 120.0) -> Report:
 def _run(subject: Subject, folder: Path, timeout: float) -> str:
     """Run the checks to their end, and end what they left running; returns how they ended."""
     probe = (sys.executable, "-m", "pegboard.testing.contract.probe")
-    argv = (*probe, subject.name, "declared" if subject.declared else "bare", str(folder / "report"))
+    argv = (*probe, subject.distribution, "declared" if subject.declared else "bare", str(folder / "report"))
     with (folder / "errors").open("wb") as errors:
         process = subprocess.Popen(  # noqa: S603 - this Python, with a module of this package
             argv,
@@ -64,7 +66,7 @@ def _run(subject: Subject, folder: Path, timeout: float) -> str:
 
 
 def _environment(subject: Subject, folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_KEPT_FROM_US)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS) or name in _KEPT}
     home = str(folder / "home")
     own = {"HOME": home, "XDG_CONFIG_HOME": home, "XDG_STATE_HOME": home, "XDG_CACHE_HOME": home}
     own["PYTHONPATH"] = os.pathsep.join(subject.path)

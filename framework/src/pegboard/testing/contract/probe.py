@@ -1,10 +1,11 @@
-"""The process that checks one pack: `python -m pegboard.testing.contract.probe NAME declared|bare REPORT`.
+"""The process that checks one pack: `python -m pegboard.testing.contract.probe DISTRIBUTION declared|bare REPORT`.
 
 Each fact is a line of JSON in the report, written at once: the pack may end this process at any moment.
 """
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
@@ -26,8 +27,8 @@ Check = Callable[[], Iterator[Finding]]
 
 def main() -> None:
     """Check the pack that the command line names."""
-    name, declared, report = sys.argv[1:]
-    specimen = Specimen(name, declared == "declared")
+    distribution, declared, report = sys.argv[1:]
+    specimen = Specimen(distribution, declared == "declared")
     with Path(report).open("a", encoding="utf-8") as file, contextlib.redirect_stdout(sys.stderr):
 
         def write(**fact: Any) -> None:
@@ -37,6 +38,7 @@ def main() -> None:
         write(distribution=specimen.own.name, version=specimen.own.version)
         check_all(specimen, write)
         write(end=True)
+    os._exit(0)  # a thread that the pack left would hold up an orderly end
 
 
 def check_all(specimen: Specimen, write: Callable[..., None]) -> None:

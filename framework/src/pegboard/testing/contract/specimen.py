@@ -19,13 +19,13 @@ from pegboard.plans import marked
 
 @dataclass
 class Specimen:
-    """A pack, found on the path by its name.
+    """A pack, found on the path by the name of its distribution.
 
     `target` is its object once that is imported, `instance` what is made of it, `tools` what it handed over,
     `registered` what agents had of it, `run_ms` how long the newest run took.
     """
 
-    name: str
+    distribution: str
     declared: bool
     target: Any = None
     instance: Any = None
@@ -38,8 +38,7 @@ class Specimen:
     def distributions(self) -> tuple[Distribution, ...]:
         """Its distribution first, then those of the packs that it needs."""
         installed = {found.name: found for found in discover()}
-        own = next(found for found in installed.values() if found.pack and found.pack[0] == self.name)
-        needed = [own.name]
+        needed = [self.distribution]
         for name in needed:
             requires = installed[name].requires
             needed += [other for other in requires if other in installed and other not in needed]
@@ -78,6 +77,11 @@ class Specimen:
     def load(self, reference: str) -> Any:
         """Import what an entry point refers to."""
         return EntryPoint(name=self.name, value=reference, group="pegboard.packs").load()
+
+    @property
+    def name(self) -> str:
+        """The pack's name, from its entry point."""
+        return self.own.pack[0] if self.own.pack else ""
 
     @property
     def reference(self) -> str:

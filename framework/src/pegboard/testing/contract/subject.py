@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Final
 
 from pegboard import UsageError
-from pegboard.discovery import discover
+from pegboard.discovery import discover, normalise
 from pegboard.testing.packs import PackFolder
 from pegboard.text import did_you_mean
 
@@ -18,12 +18,13 @@ _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A pack's name, and the path on which it and what it needs are found.
+    """A pack's name, its distribution's, and the path on which that and what it needs are found.
 
     Not `declared`: it has no distribution of its own, so it declares nothing that could be compared.
     """
 
     name: str
+    distribution: str
     path: tuple[str, ...]
     declared: bool = True
 
@@ -38,13 +39,13 @@ def subject_of(target: object, folder: Path) -> Subject:
         return _of_project(target, folder)
     if not isinstance(target, str):
         return _of_object(target, folder)
-    names = [found.pack[0] for found in discover() if found.pack]
-    if target in names:
-        return Subject(target, _path())
+    installed = {found.pack[0]: found.name for found in discover() if found.pack}
+    if target in installed:
+        return Subject(target, installed[target], _path())
     if Path(target).is_dir():
         return _of_project(Path(target), folder)
     raise UsageError(
-        f"no pack `{target}` is installed, and there is no such folder{did_you_mean(target, names)}"
+        f"no pack `{target}` is installed, and there is no such folder{did_you_mean(target, installed)}"
         " · `pegboard packs` lists the installed ones"
     )
 
@@ -56,16 +57,16 @@ def _of_project(project: Path, folder: Path) -> Subject:
         groups: dict[str, dict[str, str]] = declared["entry-points"]
         (pack, *_) = groups["pegboard.packs"]
         rows = {group: [f"{name} = {value}" for name, value in rows.items()] for group, rows in groups.items()}
-        headers = [("Name", declared["name"]), ("Version", declared.get("version", "0"))]
-        headers += [("Requires-Dist", requirement) for requirement in declared.get("dependencies", ())]
+        headers = [("Name", str(declared["name"])), ("Version", str(declared.get("version", "0")))]
+        headers += [("Requires-Dist", str(requirement)) for requirement in declared.get("dependencies", ())]
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise UsageError(f"{project}: no pyproject.toml with an entry point in `pegboard.packs` ({what})") from None
     entry_points = "\n".join(line for group, lines in rows.items() for line in (f"[{group}]", *lines))
     metadata = "".join(f"{name}: {value}\n" for name, value in headers)
-    PackFolder(folder).write_metadata(str(declared["name"]), str(headers[1][1]), f"{entry_points}\n", f"{metadata}\n")
+    PackFolder(folder).write_metadata(headers[0][1], headers[1][1], f"{entry_points}\n", f"{metadata}\n")
     sources = project / "src" if (project / "src").is_dir() else project
-    return Subject(pack, _path(folder, sources))
+    return Subject(pack, normalise(headers[0][1]), _path(folder, sources))
 
 
 def _of_object(target: object, folder: Path) -> Subject:
@@ -75,7 +76,7 @@ def _of_object(target: object, folder: Path) -> Subject:
         raise UsageError(f"{target!r} can't be checked: give a pack's name, or a class or module that can be imported")
     name = _WORDS.sub("-", name.rpartition(".")[2]).lower()
     PackFolder(folder).add(name, distribution=f"checked-{name}", reference=reference)
-    return Subject(name, _path(folder), declared=False)
+    return Subject(name, f"checked-{name}", _path(folder), declared=False)
 
 
 def _path(*first: Path) -> tuple[str, ...]:
