@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from pegboard import Host
-from pegboard.discovery import discover
+from pegboard.packs.discovery import discover
 from pegboard.testing import PackFolder
 
 # The suite tries the same examples each time; HYPOTHESIS_PROFILE=explore tries new ones.

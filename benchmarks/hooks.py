@@ -19,10 +19,11 @@ from typing import Any
 import pluggy
 from common import machine
 from pegboard import Host, Outcome, hookimpl
-from pegboard.config import Places
-from pegboard.dispatch import Dispatcher
-from pegboard.hookspecs import PROJECT, Hooks
-from pegboard.scopes import Scope
+from pegboard.base.scopes import Scope
+from pegboard.config.places import Places
+from pegboard.dispatch.dispatcher import Dispatcher
+from pegboard.hookspecs import Hooks
+from pegboard.values.hook_markers import PROJECT
 
 ROUNDS = 60
 CALLS = 100
@@ -170,7 +171,7 @@ async def registration() -> None:
 
             async def on_agent() -> None:
                 dispose = agent.register(Plain())
-                await agent.kernel.dispatcher.ask_guards(payload, agent.scope)
+                await agent.services.dispatcher.ask_guards(payload, agent.scope)
                 dispose()
 
             async def shared_manager() -> None:

@@ -9,9 +9,10 @@ from dataclasses import fields
 from pathlib import Path
 
 from pegboard import Host, Tool
-from pegboard.discovery import discover
-from pegboard.events import Event
-from pegboard.hookspecs import Hooks, policy_of
+from pegboard.hookspecs import Hooks
+from pegboard.packs.discovery import discover
+from pegboard.values.events import EVENTS, Event
+from pegboard.values.hook_markers import policy_of
 
 HERE = Path(__file__).parent
 NOTE = "<!-- written by docs/generate.py; change the code instead -->\n\n"
@@ -80,9 +81,7 @@ def events() -> str:
     )
     page = ["# Events\n", f"{head}\n"]
     own = {field.name for field in fields(Event)}
-    for kind in Event.__subclasses__():
-        if not kind.type:
-            continue
+    for kind in EVENTS:
         names = " ".join(f"`{field.name}`" for field in fields(kind) if field.name not in own)
         marks = [word for word, is_so in (("recorded", kind.recorded), ("streamed", kind.streamed)) if is_so]
         page.append(f"## `{kind.type}`\n")

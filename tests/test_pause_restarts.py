@@ -15,18 +15,12 @@ import pytest
 from pegboard import (
     Agent,
     Answer,
-    Answered,
-    Called,
     Entry,
     Event,
     Host,
     NeedsApproval,
-    Returned,
     Run,
     RunEnd,
-    RunStart,
-    StepEnd,
-    StepStart,
     Tool,
     ToolContext,
     ToolResult,
@@ -36,7 +30,8 @@ from pegboard import (
     implements,
     tool,
 )
-from pegboard.config import Places
+from pegboard.config.places import Places
+from pegboard.events import Answered, Called, Returned, RunStart, StepEnd, StepStart
 from pegboard.testing import PackFolder, ScriptedModel, call
 from pegboard.testing.jsonl import JsonlStore
 
@@ -48,7 +43,7 @@ import json, os, signal
 from dataclasses import replace
 from pegboard import (
     Ask, AssistantMessage, Deny, Finish, ModelProvider, NeedsAnswer, NeedsApproval, TextDelta, ToolCall, ToolContext,
-    ToolResult, UserMessage, Waiting, hookimpl, tool,
+    ToolResult, UserMessage, WaitsForSessions, hookimpl, tool,
 )
 
 def did(ctx, what):
@@ -102,7 +97,7 @@ def agent_of(ctx):
 
 def ended(child, end):
     if end.reason == "paused":
-        raise Waiting(child.id, (child.id,))
+        raise WaitsForSessions(child.id, (child.id,))
     return f"the child said: {end.text}"
 
 class Model:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from pegboard import Host, Session, ToolCall, ToolResult
-from pegboard.discovery import discover
+from pegboard.packs.discovery import discover
 
 Call = Callable[..., ToolResult]
 

@@ -4,9 +4,9 @@ import json
 
 import click
 
+from pegboard.base.text import count, printable
 from pegboard.testing.contract.checking import check_pack
 from pegboard.testing.contract.report import RULES, Report
-from pegboard.text import count, printable
 
 _EXAMPLES = """\b
 Examples:

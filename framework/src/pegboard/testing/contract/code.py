@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pegboard import PackFailure
+from pegboard.base.text import one_line
+from pegboard.config.settings import takes_settings
+from pegboard.dispatch.plans import KERNEL_SPECS, marked, read_implementations, specs_of
 from pegboard.hookspecs import KERNEL_HOOKS
-from pegboard.plans import KERNEL_SPECS, marked, read_implementations, specs_of
-from pegboard.settings import takes_settings
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
-from pegboard.text import one_line
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 
 from pegboard import Tool
-from pegboard.plans import marked
+from pegboard.dispatch.plans import marked
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
 

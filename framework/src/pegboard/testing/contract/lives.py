@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pegboard import Agent, Event, Host, PegboardError, Returned, Run, RunEnd, Touch, hooks, implements, tool
+from pegboard import Agent, Event, Host, PegboardError, Run, RunEnd, Touch, hooks, implements, tool
+from pegboard.events import Returned
 from pegboard.hookspecs import KERNEL_HOOKS
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen

@@ -12,6 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from pegboard.base.text import one_line
 from pegboard.testing.contract.code import check_hooks, check_settings
 from pegboard.testing.contract.declared import check_entry_points
 from pegboard.testing.contract.imports import Watch, check_disabled, check_import
@@ -20,7 +21,6 @@ from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.sources import check_public_names
 from pegboard.testing.contract.specimen import Specimen
 from pegboard.testing.contract.tools import check_handed_over, check_registered
-from pegboard.text import one_line
 
 Check = Callable[[], Iterator[Finding]]
 

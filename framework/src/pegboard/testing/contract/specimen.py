@@ -13,8 +13,8 @@ from typing import Any
 from importlib_metadata import EntryPoint, PathDistribution
 
 from pegboard import Host, Places, Tool
-from pegboard.discovery import Distribution, discover
-from pegboard.plans import marked
+from pegboard.dispatch.plans import marked
+from pegboard.packs.discovery import Distribution, discover
 
 
 @dataclass

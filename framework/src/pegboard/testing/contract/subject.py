@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import Final
 
 from pegboard import UsageError
-from pegboard.discovery import discover, normalise
+from pegboard.base.text import did_you_mean
+from pegboard.packs.discovery import discover, normalise
 from pegboard.testing.packs import PackFolder
-from pegboard.text import did_you_mean
 
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pegboard import Tool
 from pegboard.testing.contract.report import Finding
 from pegboard.testing.contract.specimen import Specimen
-from pegboard.tools import no_touches
+from pegboard.values.tool import no_touches
 
 # Parameters that name something outside of the call -> how to say so.
 _REACHING: Final[Mapping[str, re.Pattern[str]]] = {
