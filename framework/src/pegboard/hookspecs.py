@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 from pegboard.values.hook_markers import hookspec
 
 if TYPE_CHECKING:
-    from pegboard.agents.agent import Agent
+    from pegboard.agents.agent import Agent as Agent
     from pegboard.agents.run import Run, Step
-    from pegboard.calls.gate import GuardedCall
-    from pegboard.host.host import Host
+    from pegboard.calls.pack_views import GuardedCall, ToolRun
+    from pegboard.host.host import Host as Host
     from pegboard.process.spec import ProcessSpec
     from pegboard.record.stores import SessionStore
     from pegboard.values.entries import Entry
     from pegboard.values.events import Event
     from pegboard.values.interactions import Answer, Interaction
     from pegboard.values.models import ModelProvider, ModelReply, ModelRequest, ProceedModel
-    from pegboard.values.outcomes import Accept, Block, Outcome, ProceedTool, ToolRun
+    from pegboard.values.outcomes import Accept, Block, Outcome, ProceedTool
     from pegboard.values.prompts import Prompt
     from pegboard.values.tool import Tool
     from pegboard.values.verdicts import Deny, Enter, Reject, Verdict

@@ -1003,23 +1003,6 @@ def same(did: list[str]) -> Tool:
     return same
 
 
-async def test_no_progress_is_noticed_across_pauses(house: House) -> None:
-    """B22, B26: the second identical batch is told, the fourth ends the run."""
-    house.host.tools.register(same(house.work.did))
-    run = await house.paused(*(call("same") for _ in range(6)))
-    whole = asyncio.ensure_future(end_of(run, whole=True))
-    for _ in range(6):
-        if await house.open():
-            await end_of(await house.answers(YES))
-    async with asyncio.timeout(20):
-        assert (await whole).reason == "limit"
-
-    assert len(house.work.did) == 4
-    first, second, *_ = house.results()
-    assert second.content != first.content
-    assert second.content.startswith(first.content)
-
-
 async def test_the_room_of_a_step_is_shared_across_a_pause(house: House) -> None:
     """What was committed before the pause takes its part of `batch_chars`; no body is called twice for it."""
     house = await house.limited(batch_chars=1000)

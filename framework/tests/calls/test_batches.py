@@ -42,7 +42,6 @@ from pegboard import (
     hookimpl,
     tool,
 )
-from pegboard.calls.repeats import CORRECTION
 from pegboard.config.places import Places
 from pegboard.events import Called, Replied, Returned
 from pegboard.record.stores import MemoryStore
@@ -885,75 +884,6 @@ def test_a_record_that_is_lost_in_the_midst_ends_the_run_after_what_runs(tmp_pat
 
     assert (log, stage.log) == (["the run has failed", "error"], [])
     assert "the disk is full" in took.end.text
-
-
-# -- going round in circles
-
-
-def repeated(folder: Path, body: Body, number: int, *between: Any) -> Took:
-    """Let a model make the same two calls again and again."""
-    calls = [call("say", tag="x"), call("look", tag="y")]
-    return taken(folder, [made("say", say), made("look", body)], *[reply(*calls)] * number, *between)
-
-
-def test_a_second_batch_that_is_the_same_is_corrected_once_and_a_fourth_ends_the_run(tmp_path: Path) -> None:
-    """B26: the last result says so, and no other one."""
-    took = repeated(tmp_path, say, 5)
-
-    assert took.contents == [*"xyx", f"y\n\n{CORRECTION}", *"xyxy"]
-    assert (took.end.reason, took.end.calls, len(took.model.requests)) == ("limit", 8, 4)
-
-
-def test_results_that_differ_in_their_time_only_are_the_same(tmp_path: Path) -> None:
-    """B26."""
-    times = iter(range(10))
-
-    async def body(ctx: ToolContext, tag: str) -> str:
-        return json.dumps({"rows": 3, "timestamp": next(times), "took": f"{next(times)} ms"})
-
-    assert repeated(tmp_path, body, 5).end.reason == "limit"
-
-
-def test_an_id_of_the_matter_itself_that_changes_is_progress(tmp_path: Path) -> None:
-    """B26."""
-    numbers = iter(range(10))
-
-    async def body(ctx: ToolContext, tag: str) -> str:
-        return json.dumps({"orderId": f"0b6e2c1a-8f0d-4b52-9c77-5d1e6f3a2b4{next(numbers)}"})
-
-    took = repeated(tmp_path, body, 5)
-
-    assert (took.end.reason, [CORRECTION in content for content in took.contents]) == ("completed", [False] * 10)
-
-
-def test_results_that_only_acknowledge_never_end_the_run(tmp_path: Path) -> None:
-    """B26."""
-
-    async def body(ctx: ToolContext, tag: str) -> str:
-        return "ok"
-
-    took = taken(tmp_path, [made("press", body)], *[call("press", tag="down")] * 6)
-
-    assert (took.end.reason, took.contents) == ("completed", ["ok", f"ok\n\n{CORRECTION}", *["ok"] * 4])
-
-
-def test_another_batch_in_between_begins_anew(tmp_path: Path) -> None:
-    """B26."""
-    again = [call("say", tag="x")] * 3
-
-    took = taken(tmp_path, [made("say", say)], *again, call("say", tag="z"), *again)
-
-    assert (took.end.reason, took.contents) == (
-        "completed",
-        [*["x", f"x\n\n{CORRECTION}", "x"], "z", *took.contents[:3]],
-    )
-
-
-def test_the_same_denials_four_times_end_the_run(tmp_path: Path) -> None:
-    """B26: it can be told from errors too."""
-    took = taken(tmp_path, [made("say", say, effect="write")], *[call("say", tag="x")] * 5)
-
-    assert (took.codes, took.end.reason, took.end.denied) == (["DENIED"] * 4, "limit", 4)
 
 
 # -- committed once

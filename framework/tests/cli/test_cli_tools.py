@@ -305,8 +305,9 @@ def test_why_tells_the_source_of_an_offered_tool_and_what_asks(pegboard: Command
 
     assert lines[0] == "mark is offered to `main`, and asks each time"
     assert lines[1].split()[:3] == ["source", "pack", "eyes"] and "write, exclusive, definition" in lines[1]
-    assert lines[2].startswith("  permission rule  asks: no policy pack decides about writes; --allow-writes says yes")
-    assert len(lines) == 3
+    assert lines[2].startswith("  guard            asks a person before what git, CI or Pegboard takes orders from")
+    assert lines[3].startswith("  permission rule  asks: no policy pack decides about writes; --allow-writes says yes")
+    assert len(lines) == 4
 
 
 def test_why_as_json_has_exactly_the_documented_keys(pegboard: CommandLine, eyes: PackFolder) -> None:

@@ -19,6 +19,7 @@ BUILT_IN: Final = (
     "models",
     "new",
     "permissions",
+    "progress",
     "skills",
     "subagents",
     "tape",

@@ -24,7 +24,6 @@ from pegboard.base.isolation import (
 )
 from pegboard.base.scopes import Disposer, Layered, Scope
 from pegboard.base.text import did_you_mean
-from pegboard.dispatch.guards import GuardRound
 from pegboard.dispatch.plans import (
     KERNEL_SPECS,
     HookSpec,
@@ -36,7 +35,7 @@ from pegboard.dispatch.plans import (
 )
 from pegboard.hookspecs import Hooks
 from pegboard.values.hook_markers import PROJECT
-from pegboard.values.verdicts import EndRun, Verdict
+from pegboard.values.verdicts import EndRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,11 +332,6 @@ class Dispatcher:
             return answer
 
         return await enter(0, arguments)
-
-    async def ask_guards(self, call: object, scope: Scope | None = None) -> list[tuple[str, Verdict]]:
-        """Ask every guard; returns the objections with the pack that made each. A failing guard denies."""
-        plan = self._layers.view(scope or self.host)["guard_tool_call"]
-        return await GuardRound(plan, call).ask_all() if plan else []
 
     def fault(self, one: Implementation, hook: str, failed: Failed) -> None:
         """Report a failure that the policy contains."""

@@ -20,7 +20,7 @@ from pegboard.process.spec import ProcessRefused, ProcessSpec
 from pegboard.values.verdicts import Deny
 
 if TYPE_CHECKING:
-    from pegboard.host.host import Host
+    from pegboard.hookspecs import Host
 
 
 class Packs:

@@ -132,14 +132,15 @@ class FunctionArguments:
                 properties[name]["default"] = parameter.default
         return schema
 
-    def parse(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check JSON text against the annotations; what is missing keeps Python's own default."""
-        from pydantic import ValidationError
-
-        read_object(text)  # pydantic would let NaN and infinities pass where anything may stand
+        if read is None:
+            read_object(text)  # pydantic would let NaN and infinities pass where anything may stand
         try:
             checked: dict[str, Any] = self._adapter.validate_json(text or "{}", strict=True)
-        except ValidationError as error:
+        except ValueError as error:  # a ValidationError is one; its import would cost every call
+            if not hasattr(error, "errors"):
+                raise
             raise InvalidArguments([_violation(entry, self._parameters) for entry in error.errors()]) from None
         return checked
 

@@ -86,6 +86,10 @@ async def _nobody_keeps(_name: str) -> str:
     raise RuntimeError("this context has no host, so no output is kept")
 
 
+async def _nobody_guards(_paths: Iterable[str]) -> Mapping[str, str]:
+    return {}
+
+
 def _nobody_listens(_text: str = "") -> None:
     raise RuntimeError("this context has no run to tell")
 
@@ -105,6 +109,10 @@ class ToolContext:
     whole text of a result of this session that was cut, by the name that the cut gives it (LookupError otherwise);
     a text of more than `result_chars` characters is cut.
 
+    `touches` are those of the call, resolved, as the guards saw them. A tool that finds its paths while it runs asks
+    the guards for them with `await ctx.may_touch(paths)`: it returns those that it must leave alone, each with who
+    says so and why; ten thousand at once are fine.
+
     `approved` and `answer` are what a person said to the body's `NeedsApproval` or `NeedsAnswer`; `on_ask` is what
     becomes of questions in this run, for runs that the body begins.
     """
@@ -117,6 +125,8 @@ class ToolContext:
     wait: Callable[[Coroutine[Any, Any, Any]], Any] = _run_alone
     note: "Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, None]]" = _nobody_notes
     run: "RunProcess" = _nobody_runs
+    touches: tuple[Touch, ...] = ()
+    may_touch: "Callable[[Iterable[str]], Coroutine[Any, Any, Mapping[str, str]]]" = _nobody_guards
     add_context: Callable[[str], None] = _nobody_listens
     conclude: Callable[[], None] = _nobody_listens
     output: Callable[[str], Coroutine[Any, Any, str]] = _nobody_keeps
@@ -133,8 +143,8 @@ class Arguments(Protocol):
     def schema(self) -> Mapping[str, Any]:
         """JSON Schema of the parameters, an object."""
 
-    def parse(self, text: str) -> dict[str, Any]:
-        """Turn JSON text into keyword arguments.
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Turn JSON text into keyword arguments; `read` is its object if it was read already, and may be kept.
 
         Raises:
             InvalidArguments: with every violation, in order.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pegboard.base.isolation import current_pack
 from pegboard.base.text import did_you_mean, one_line
+from pegboard.calls.policy import KERNEL_PACK
 from pegboard.dispatch.dispatcher import HookFailure
 from pegboard.packs.survey import tool_owners
 from pegboard.values.prompts import Prompt, Section
@@ -175,12 +176,16 @@ class Explainer:
     def _asked(self, offered: "Offered") -> Iterator[Reason]:
         services = self.agent.services
         guards = services.dispatcher.plan("guard_tool_call", self.agent.scope)
-        for pack in dict.fromkeys(one.pack for one in guards):
+        for pack in dict.fromkeys(one.pack for one in guards if one.pack != KERNEL_PACK):
             told = f"{source_of(pack)} is asked about every call, and may refuse it or ask a person"
             yield Reason("guard", told, source_of(pack))
-        if offered.tool.effect == "write" and services.own_policy:
+        if offered.tool.effect != "write":
+            return
+        yield Reason("guard", "asks a person before what git, CI or Pegboard takes orders from is written", KERNEL_PACK)
+        packs = self.agent.host.packs
+        if not any(pack.state == "active" and pack.distribution.claims_policy for pack in packs):
             told = "asks: no policy pack decides about writes; --allow-writes says yes for one run"
-            yield Reason("permission rule", told, "pegboard")
+            yield Reason("permission rule", told, KERNEL_PACK)
 
 
 _CAME_LATER: Final = Reason(
