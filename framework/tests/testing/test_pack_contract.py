@@ -425,6 +425,8 @@ def test_what_its_metadata_forbids_is_told(pack_folder: PackFolder) -> None:
         '[project]\nname = "a"\nentry-points = []',
         '[project]\nname = "a"\n[project.entry-points]\n"pegboard.packs" = {}',
         '[project]\n[project.entry-points."pegboard.packs"]\na = "a"',
+        '[project]\nname = "../../evil"\n[project.entry-points."pegboard.packs"]\na = "a"',
+        '[project]\nname = "a"\nversion = "/1"\n[project.entry-points."pegboard.packs"]\na = "a"',
     ],
 )
 def test_a_folder_that_declares_no_pack_is_a_mistake_in_usage(tmp_path: Path, text: str) -> None:

@@ -1,5 +1,6 @@
 """`pegboard new`: a new pack from the template, from flags or from answers on a terminal."""
 
+import shlex
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -96,7 +97,7 @@ def _tell(project: Path, answers: Answers) -> None:
     files = sum(path.is_file() for path in project.rglob("*"))
     click.echo(f"{project}: {files} files of a pack that works; make it yours\n")
     for line in (
-        f"cd {project}",
+        f"cd {shlex.quote(str(project))}",
         "pip install -e '.[dev]'",
         "pytest",
         "pegboard check .",

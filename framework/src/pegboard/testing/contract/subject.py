@@ -13,6 +13,7 @@ from pegboard.base.text import did_you_mean
 from pegboard.packs.discovery import discover, normalise
 from pegboard.testing.packs import PackFolder
 
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+!-]*")  # a folder gets this name and version
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 
 
@@ -59,6 +60,8 @@ def _of_project(project: Path, folder: Path) -> Subject:
         rows = {group: [f"{name} = {value}" for name, value in rows.items()] for group, rows in groups.items()}
         headers = [("Name", str(declared["name"])), ("Version", str(declared.get("version", "0")))]
         headers += [("Requires-Dist", str(requirement)) for requirement in declared.get("dependencies", ())]
+        if not all(_FILE_NAME.fullmatch(value) for _, value in headers[:2]):
+            raise ValueError(f"{headers[0][1]!r} {headers[1][1]!r} are no name and version")
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         raise UsageError(f"{project}: no pyproject.toml with an entry point in `pegboard.packs` ({what})") from None
