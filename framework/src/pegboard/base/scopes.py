@@ -7,7 +7,7 @@ chain changes; versions come from one clock that never repeats, so an old view i
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from pegboard.base.errors import Disposed
 
@@ -32,7 +32,7 @@ class Scope:
         self.disposed = False
         self._effects: dict[object, Disposer] = {}
         # What the scope last saw of each registry, with the registry's version then.
-        self.seen: dict[object, tuple[int, object]] = {}
+        self.seen: dict[object, tuple[int, Any]] = {}
 
     def __repr__(self) -> str:
         return f"<Scope {self.name}>"
@@ -162,7 +162,8 @@ class Layered(Generic[_Entry, _View]):
         """Return what the scope sees; the same object until something on its chain changes."""
         seen = scope.seen.get(self)
         if seen is not None and seen[0] == self._version:
-            return cast(_View, seen[1])
+            known: _View = seen[1]
+            return known
         nearest, own = scope, True
         while nearest.parent is not None and nearest not in self._layers:
             nearest, own = nearest.parent, False

@@ -47,27 +47,13 @@ class Journal:
         """Whether a pack filters what is recorded: then nothing is shown that did not go through it."""
         return self._recorder.filters(self._scope)
 
-    async def record(self, *events: Event, filtered: bool = False) -> Sequence[Event]:
-        """Append events, in the run's own task; returns them as they were recorded.
+    async def record(self, *events: Event, filtered: bool = False, beside: bool = False) -> Sequence[Event]:
+        """Append events; returns them as they were recorded. `beside`: not in the run's own task.
 
         Raises:
             RecordLost: they were not.
         """
-        self.writing = True
-        try:
-            return await self._append(events, filtered)
-        finally:
-            self.writing = False
-
-    async def note(self, name: str, data: Mapping[str, Any]) -> None:
-        """Record a pack's own fact: JSON data under a name of the pack's. Any task may do so, whatever the run does.
-
-        Raises:
-            RecordLost: it was not recorded.
-        """
-        await self._append((Note(*self.head(), pack=current_pack.get(), name=name, data=freeze(dict(data))),), False)
-
-    async def _append(self, events: Sequence[Event], filtered: bool) -> Sequence[Event]:
+        self.writing = self.writing or not beside
         try:
             recorded, raised = await self._recorder.record(
                 self._session, self._scope, events, self.agent, filtered=filtered
@@ -76,9 +62,20 @@ class Journal:
             raise RecordLost(f"the session can't be recorded: {lost}") from lost
         except Exception as error:  # a store that raises what it may not
             raise RecordLost(f"the session can't be recorded: {describe(error)}") from error
+        finally:
+            self.writing = self.writing and beside
         if raised is not None:
             self._on_raised(raised)
         return recorded
+
+    async def note(self, name: str, data: Mapping[str, Any]) -> None:
+        """Record a pack's own fact: JSON data under a name of the pack's. Any task may do so, whatever the run does.
+
+        Raises:
+            RecordLost: it was not recorded.
+        """
+        note = Note(*self.head(), pack=current_pack.get(), name=name, data=freeze(dict(data)))
+        await self.record(note, beside=True)
 
     def show(self, event: Event) -> None:
         """Tell whoever watches about something that is not recorded, unless what is recorded is filtered."""
