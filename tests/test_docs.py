@@ -60,6 +60,7 @@ def test_the_pack_of_the_how_to_works_as_it_says(pegboard: Pegboard, pack_folder
     pack_folder.write_metadata("acme-tickets", "0.1.0", groups, "Name: acme-tickets\nVersion: 0.1.0\n\n")
 
     assert pegboard("packs", "doctor", "tickets").returncode == 0
+    assert "10 rules, 0 findings" in pegboard("check", "tickets").stdout
     assert pegboard("call", "list_tickets", "status=closed").stdout == "T-1 printers on fire (closed)\n"
     assert "T-1 printers on fire (open)" in pegboard("run", "Which tickets are open?").stdout
     refused = pegboard("call", "--allow-writes", "write", "path=tickets.json", "content={}")
