@@ -227,12 +227,12 @@ def session_of(told: str) -> str:
 
 
 @pytest.fixture
-def place(pegboard: Pegboard, home: Any, pack_folder: PackFolder, tmp_path: Path, open_host: OpenHost) -> Place:
+def place(pegboard_process: Pegboard, home: Any, pack_folder: PackFolder, tmp_path: Path, open_host: OpenHost) -> Place:
     """Where everything happens."""
     pack_folder.add("jsonl", reference="pegboard.testing.jsonl:JsonlPack")
     pack_folder.add("work", WORK)
     home.config('[agents.main]\nmodel = "task"\n')
-    return Place(tmp_path / "work", pegboard, open_host)
+    return Place(tmp_path / "work", pegboard_process, open_host)
 
 
 def results(entries: Sequence[Entry]) -> list[ToolResult]:
