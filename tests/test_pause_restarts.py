@@ -43,7 +43,7 @@ import json, os, signal
 from dataclasses import replace
 from pegboard import (
     Ask, AssistantMessage, Deny, Finish, ModelProvider, NeedsAnswer, NeedsApproval, TextDelta, ToolCall, ToolContext,
-    ToolResult, UserMessage, WaitsForSessions, hookimpl, tool,
+    ToolResult, UserMessage, WaitsForSessions, hooks, implements, tool,
 )
 
 def did(ctx, what):
@@ -119,20 +119,20 @@ class Model:
         yield Finish()
 
 class Pack:
-    @hookimpl
+    @implements(hooks.register_tools)
     def register_tools(self):
         plain = [doing("ask"), doing("look"), doing("deny")]
         return [*plain, careful, which, die, replace(delegate, resume=taken_up)]
 
-    @hookimpl
+    @implements(hooks.host_started)
     def host_started(self, host):
         Pack.host = host
 
-    @hookimpl
+    @implements(hooks.register_models)
     def register_models(self):
         return [ModelProvider("task", "does its task", lambda argument: Model())]
 
-    @hookimpl
+    @implements(hooks.guard_tool_call)
     def guard_tool_call(self, call):
         if call.name == "ask" or call.name == "die" and "ask" in os.environ.get("DIE", ""):
             return Ask("is it wanted?")

@@ -17,7 +17,7 @@ from pegboard.testing import PackFolder
 FIRST = """
 import asyncio, sys
 from pathlib import Path
-from pegboard import Host, tool, hookimpl
+from pegboard import Host, hooks, implements, tool
 from pegboard.testing import ScriptedModel, call
 
 @tool(effect="read")
@@ -28,7 +28,7 @@ async def linger() -> str:
     return "late"
 
 class Tools:
-    @hookimpl
+    @implements(hooks.register_tools)
     def register_tools(self):
         return [linger]
 
