@@ -20,9 +20,12 @@ from pegboard.cli.installed import installed
 from pegboard.packs.discovery import discover
 from pegboard.testing import PackFolder
 
-# The suite tries the same examples each time; HYPOTHESIS_PROFILE=explore tries new ones.
-settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The suite tries the same few examples each time; HYPOTHESIS_PROFILE=explore tries many new ones.
+_SLOW_IS_FINE = [HealthCheck.too_slow]
+settings.register_profile(
+    "steady", derandomize=True, max_examples=40, deadline=None, suppress_health_check=_SLOW_IS_FINE
+)
+settings.register_profile("explore", max_examples=300, deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 
 

@@ -1,9 +1,11 @@
 """The documentation is true: generated pages equal the code, links lead somewhere, examples run."""
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -99,6 +101,17 @@ def test_the_script_of_the_how_to_repairs_the_file(pegboard: Pegboard, tmp_path:
     ended = pegboard("run", "-m", "scripted:repair.toml", "--allow-writes", "repair it", cwd=tmp_path)
 
     assert "Done. The last step gave: shell: exit 0\npassed" in ended.stdout
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "api.md"], ids=lambda page: page.stem)
+def test_every_block_of_code_can_be_read_and_imports_public_names(page: Path) -> None:
+    for text in blocks(str(page), "toml"):
+        tomllib.loads(text)
+    for text in blocks(str(page), "python"):
+        for node in ast.walk(ast.parse(textwrap.dedent(text))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "pegboard":
+                public = set(importlib.import_module(node.module or "").__all__) | {"events", "folds", "schemas"}
+                assert {alias.name for alias in node.names} <= public, page.name
 
 
 # -- the reference
