@@ -183,4 +183,5 @@ class Hooks:
 
 
 hooks = Hooks
+"""The kernel's hooks by name, for `@implements(hooks.NAME)`; the page of hooks says what each does."""
 KERNEL_HOOKS: Final = frozenset(name for name in vars(Hooks) if not name.startswith("_"))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pegboard.testing.records import recorded as recorded
     from pegboard.testing.stores import StoreContract as StoreContract
 
-# A project to pip-install: the reference store as a pack.
 JSONL_PACK: Final = Path(__file__).parent / "jsonl_pack"
+"""A project to pip-install: the reference store as a pack."""
 
 _HOME_OF: Final = {
     "Finding": "contract.report",

@@ -14,6 +14,7 @@ PROJECT: Final = "pegboard"
 
 
 hookimpl = pluggy.HookimplMarker(PROJECT)
+"""pluggy's own mark of an implementation, untyped; packs use `implements`."""
 
 
 _hookspec = pluggy.HookspecMarker(PROJECT)
