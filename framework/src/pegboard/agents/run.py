@@ -221,7 +221,7 @@ class Run:
         return self.snapshot
 
     async def _give_up(self, failure: BaseException | None) -> None:
-        """Leave a run that can't go on; what a paused turn still owes its calls is settled first, without running any.
+        """End a run that failed to start. If it resumes a paused turn, each open call gets an aborted result first.
 
         Raises:
             BaseException: the failure, or EndRun because the run was cancelled.
