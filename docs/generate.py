@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+from api import api
 from pegboard import Host, Tool
 from pegboard.hookspecs import Hooks
 from pegboard.packs.discovery import discover
@@ -31,8 +32,8 @@ def hooks() -> str:
     """The page of the kernel's hooks."""
     page = [
         "# Hooks\n",
-        "Implement any of these in a pack, marked `@implements(hooks.NAME)`, which a type checker compares with what "
-        "stands here, or `@hookimpl`, which lets you leave out arguments that you don't need.\n",
+        "Implement any of these in a pack, marked `@implements(hooks.NAME)`: a type checker compares the function with "
+        "what stands here.\n",
         ORDERS + "\n",
     ]
     for name, function in vars(Hooks).items():
@@ -94,7 +95,7 @@ def events() -> str:
 def main() -> None:
     """Write all pages."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "reference"
-    for name, page in (("hooks", hooks()), ("tools", tools()), ("events", events())):
+    for name, page in (("hooks", hooks()), ("tools", tools()), ("events", events()), ("api", NOTE + api())):
         (folder / f"{name}.md").write_text(page, "utf-8")
 
 

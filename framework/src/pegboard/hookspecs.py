@@ -1,8 +1,8 @@
 """The hooks of the kernel: where a pack's code goes, what it may change, and what its failure does.
 
 Each hook has a `kind` (how answers combine) and a `failure` policy (what a raising or lying implementation does); both
-are enforced by `dispatch.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the rest may be
-either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
+are carried out by `dispatch/dispatcher.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the
+rest may be either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -183,4 +183,5 @@ class Hooks:
 
 
 hooks = Hooks
+"""The kernel's hooks by name, for `@implements(hooks.NAME)`; the page of hooks says what each does."""
 KERNEL_HOOKS: Final = frozenset(name for name in vars(Hooks) if not name.startswith("_"))

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pegboard import (
     Agent,
@@ -1109,7 +1109,6 @@ def check_record(kinds: Sequence[Kind], theatre: Theatre, took: Took, parallel: 
 
 
 @given(batches, choices, st.integers(1, 4))
-@settings(max_examples=150)
 def test_in_every_batch_all_that_may_run_does_and_each_ends_as_it_would_alone(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[Kind], order: list[int], parallel: int
 ) -> None:
@@ -1124,7 +1123,6 @@ def test_in_every_batch_all_that_may_run_does_and_each_ends_as_it_would_alone(
 
 
 @given(batches, choices, st.integers(1, 4), st.integers(0, 12), st.integers(1, 9))
-@settings(max_examples=200)
 def test_a_cancel_at_any_moment_leaves_one_end_of_every_call_and_starts_nothing_more(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[Kind], order: list[int], parallel: int, at: int, pace: int
 ) -> None:
@@ -1143,7 +1141,6 @@ def test_a_cancel_at_any_moment_leaves_one_end_of_every_call_and_starts_nothing_
 
 
 @given(st.lists(st.integers(0, 700), min_size=1, max_size=12), st.integers(1000, 3000))
-@settings(max_examples=60)
 def test_of_results_of_any_length_a_prefix_stays_and_nothing_is_longer_than_it_may_be(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], batch_chars: int
 ) -> None:

@@ -6,21 +6,19 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from pegboard.agents.prompting import assemble_snapshot
 from pegboard.base.cancel import CancelSignal
 from pegboard.base.errors import PegboardError
 from pegboard.base.frozen import freeze
-from pegboard.base.isolation import Failed, being_cancelled, current_pack, describe
+from pegboard.base.isolation import being_cancelled, current_pack, describe
 from pegboard.base.slotted import direct_init
 from pegboard.base.text import count
 from pegboard.calls.batch import Batch
 from pegboard.calls.body import absorb_cancel
 from pegboard.calls.environment import CallEnv
-from pegboard.dispatch.dispatcher import Dispatcher, HookFailure
-from pegboard.dispatch.plans import Implementation
+from pegboard.dispatch.dispatcher import HookFailure
 from pegboard.record.journal import Journal, RecordLost
 from pegboard.record.process_identity import this_driver
 from pegboard.tools.snapshot import Snapshot
@@ -223,7 +221,7 @@ class Run:
         return self.snapshot
 
     async def _give_up(self, failure: BaseException | None) -> None:
-        """Leave a run that can't go on; what a paused turn still owes its calls is settled first, without running any.
+        """End a run that failed to start. If it resumes a paused turn, each open call gets an aborted result first.
 
         Raises:
             BaseException: the failure, or EndRun because the run was cancelled.
@@ -272,17 +270,15 @@ class Run:
 
     async def _start_packs(self) -> None:
         """Let every pack connect and register, all at once, until the deadline; what goes on belongs to the agent."""
-        services = self.agent.services
-        started: set[asyncio.Task[Any]] = set()
-        for one in services.dispatcher.plan("run_starting", self.agent.scope):
-            task = asyncio.create_task(services.dispatcher.ask(one, self))
-            task.add_done_callback(partial(_report, services.dispatcher, one))
-            started.add(self.agent.tasks.adopt(task, "run_starting", one.pack))
+        services, agent = self.agent.services, self.agent
+        started = services.dispatcher.begin("run_starting", self, agent.scope)
+        for task, one in started.items():
+            agent.tasks.adopt(task, "run_starting", one.pack)
         if not started:
             return
         cancelled = asyncio.ensure_future(self.signal.wait())
         try:
-            everyone = asyncio.ensure_future(asyncio.wait(started))
+            everyone = asyncio.ensure_future(asyncio.wait(started.keys()))
             await asyncio.wait(
                 {everyone, cancelled}, timeout=services.starting_seconds, return_when=asyncio.FIRST_COMPLETED
             )
@@ -390,12 +386,6 @@ class Run:
         if self.listener_error is None:
             self.listener_error = error
             self.cancel("what watches the run failed")
-
-
-def _report(dispatcher: Dispatcher, one: Implementation, done: "asyncio.Task[Any]") -> None:
-    """Report what an implementation of `run_starting` raised."""
-    if not done.cancelled() and isinstance(answer := done.result(), Failed):
-        dispatcher.fault(one, "run_starting", answer)
 
 
 def _pass_on(task: "asyncio.Task[RunEnd]", waiters: "asyncio.Future[RunEnd]") -> None:

@@ -106,7 +106,7 @@ def absorb_cancel(error: asyncio.CancelledError, signal: CancelSignal) -> None:
 
 @contextmanager
 def deadline_after_cancel(signal: CancelSignal) -> Iterator[None]:
-    """Interrupt packs around a call that do not end after a cancel; a body inside has its grace first."""
+    """After a cancel, cancel this task one second after the grace of a body inside it is over."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     timers: list[asyncio.TimerHandle] = []
 

@@ -1,9 +1,8 @@
 """Getting a person's answer: front ends are asked at once, the first answer wins, what stays open is denied."""
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
@@ -100,7 +99,7 @@ class Questions:
         turn = self._turns.setdefault(waiting.interaction.root, asyncio.Lock())
         try:
             async with turn:
-                by, answer = await self._race(env, waiting, plan)
+                by, answer = await self._race(env, waiting)
         finally:
             del self._waiting[key]
         if answer is None and env.on_ask == "pause" and not env.signal.cancelled:
@@ -110,12 +109,8 @@ class Questions:
         await env.journal.record(Answered(*env.journal.head(), asked.id, approved, text, by))
         return answer
 
-    async def _race(self, env: CallEnv, waiting: _Open, plan: Iterable[Implementation]) -> tuple[str, Answer | None]:
-        asked: dict[asyncio.Future[Any], str] = {}
-        for one in plan:
-            task = asyncio.create_task(self._dispatcher.ask(one, waiting.interaction))
-            task.add_done_callback(partial(self._report, one))
-            asked[task] = one.pack
+    async def _race(self, env: CallEnv, waiting: _Open) -> tuple[str, Answer | None]:
+        asked = self._dispatcher.begin("answer_interaction", waiting.interaction, env.scope, among=self._front_ends)
         cancelled = asyncio.ensure_future(env.signal.wait())
         given: set[asyncio.Future[Any]] = {waiting.answer, cancelled}
         left: set[asyncio.Future[Any]] = set(asked)
@@ -124,9 +119,10 @@ class Questions:
                 done, _ = await asyncio.wait(left | given, return_when=asyncio.FIRST_COMPLETED)
                 if waiting.answer in done:
                     return "", waiting.answer.result()
-                for front_end in [one for one in asked if one in done and not one.cancelled()]:
+                for front_end in [task for task in asked if task in done and not task.cancelled()]:
                     if _fits(waiting.interaction.kind, answer := front_end.result()):
-                        return asked[front_end], answer
+                        return asked[front_end].pack, answer
+                    self._report(asked[front_end], answer)
                 left -= done
             return "", None
         finally:
@@ -134,19 +130,13 @@ class Questions:
                 pending.cancel()
             await asyncio.wait([*asked, cancelled])
 
-    def _report(self, one: Implementation, done: "asyncio.Future[Any]") -> None:
-        """Report what a front end raised, or returned that is no answer."""
-        if done.cancelled():
-            return
-        answer = done.result()
+    def _report(self, one: Implementation, answer: object) -> None:
+        """Report what a front end returned that is no answer."""
         if answer is not None and not isinstance(answer, Failed) and not _is_answer(answer):
-            what = type(answer).__name__
-            answer = Failed(
-                f"it returned {'an Answer that is neither yes, no nor a text' if what == 'Answer' else what}, "
-                "not Answer or None"
+            what = (
+                "an Answer that is neither yes, no nor a text" if isinstance(answer, Answer) else type(answer).__name__
             )
-        if isinstance(answer, Failed):
-            self._dispatcher.fault(one, "answer_interaction", answer)
+            self._dispatcher.failed(one, "answer_interaction", Failed(f"it returned {what}, not Answer or None"))
 
 
 def check_answer(kind: str, answer: object) -> None:

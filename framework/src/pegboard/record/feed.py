@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FeedItem:
-    """An event with its place. `seq` is the id of its entry; of what is only shown live (text deltas, progress) it is
-    the id of the entry before it, and `part` counts from 1.
+    """An event with its place. Recorded: `seq` is the id of its entry, `part` is 0. Only shown live, such as text
+    deltas and progress: `seq` is the id of the last entry before it, `part` counts 1, 2, ...
     """
 
     seq: int

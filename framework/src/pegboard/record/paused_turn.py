@@ -28,7 +28,7 @@ from pegboard.values.messages import ToolCall, ToolResult
 class OpenCall:
     """A call without a result: it waits for a person's answers, or for other sessions that do.
 
-    `called`: it is recorded, so its body may have begun.
+    `called`: its `tool_call` event exists; after a crash the body may or may not have run.
     """
 
     id: str

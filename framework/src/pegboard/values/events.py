@@ -353,6 +353,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     Rebound,
     Note,
 )
+"""Every type of event, in the order in which a session meets them; `Unknown` is none of them."""
 _TYPES: Final = {kind.type: kind for kind in EVENTS}
 
 

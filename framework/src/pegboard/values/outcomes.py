@@ -37,6 +37,7 @@ class Outcome:
 
 # What `wrap_tool_call` gets to go on with.
 ProceedTool = Callable[[], Awaitable[Outcome]]
+"""What `wrap_tool_call` goes on with: the other wrappers and the body."""
 
 
 @dataclass(frozen=True, slots=True)

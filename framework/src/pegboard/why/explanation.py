@@ -256,10 +256,10 @@ def _how(restriction: "Restriction", name: str) -> str:
 
 
 async def _left_out(agent: "Agent") -> dict[str, tuple[str, ...]]:
-    """Return, for each tool that packs leave out in `assemble_prompt`, or would, all that do.
+    """Return, for each tool that packs leave out in `assemble_prompt`, all packs that do.
 
-    Asked once more for it, each gets every tool that there is: otherwise a tool that something else hides too, be it
-    another pack that omits it, would seem to be hidden by that alone.
+    The hook is run once more, and what one pack omits is restored before the next is asked: so every pack that omits
+    a tool is found, not only the first.
     """
     names = tuple(sorted(agent.view().filtering.known))
     found: dict[str, dict[str, None]] = {}
