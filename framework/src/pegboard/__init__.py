@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from pegboard.values.outcomes import Block as Block
     from pegboard.values.outcomes import Outcome as Outcome
     from pegboard.values.outcomes import ProceedTool as ProceedTool
+    from pegboard.values.presentation import Presentation as Presentation
     from pegboard.values.prompts import Prompt as Prompt
     from pegboard.values.prompts import Section as Section
     from pegboard.values.tool import Arguments as Arguments
@@ -106,6 +107,7 @@ _HOMES = {
     "agents.agent": "Agent",
     "agents.definition": "Definition Limits",
     "agents.run": "Run Step",
+    "values.presentation": "Presentation",
     "values.prompts": "Prompt Section",
     "tools.snapshot": "ToolView",
     "values.interactions": "Answer Interaction",

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pegboard.calls.environment import CallEnv
 from pegboard.calls.pack_views import GuardedCall
+from pegboard.calls.presenting import presented
 from pegboard.dispatch.guards import ask_all
 from pegboard.values.events import Asked
 from pegboard.values.interactions import Answer
@@ -59,7 +60,7 @@ class Gate:
         if call.hash in self._approved:
             return None
         reason = "; ".join(dict.fromkeys(ask.reason for _, ask in asks))
-        asked = self._question(call, "permission", asks[0][0], reason, person=any(ask.person for _, ask in asks))
+        asked = await self._question(call, "permission", asks[0][0], reason, person=any(ask.person for _, ask in asks))
         answer = await self._env.questions.ask(self._env, asked)
         if answer is not None and answer.approved:
             self._approved.add(call.hash)
@@ -86,10 +87,10 @@ class Gate:
         Raises:
             Suspended: the answer is for another run.
         """
-        asked = self._question(call, kind, call.pack, text, person=True, stage="body", options=options)
+        asked = await self._question(call, kind, call.pack, text, person=True, stage="body", options=options)
         return await self._env.questions.ask(self._env, asked)
 
-    def _question(
+    async def _question(
         self,
         call: GuardedCall,
         kind: Literal["permission", "question"],
@@ -114,4 +115,5 @@ class Gate:
             hash=call.hash,
             stage=stage,
             options=options,
+            present=await presented(call),
         )

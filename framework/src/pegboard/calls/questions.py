@@ -183,4 +183,5 @@ def as_interaction(asked: Asked, root: str) -> Interaction:
         touches=asked.touches,
         hash=asked.hash,
         options=asked.options,
+        present=asked.present,
     )

@@ -10,7 +10,18 @@ from typing import Annotated, Any, Final, get_type_hints, overload
 from pegboard.base.errors import InvalidArguments
 from pegboard.base.frozen import read_object
 from pegboard.base.text import count
-from pegboard.values.tool import TOOL_NAME, Body, Concurrency, Effect, Exposure, Output, Tool, Touch, no_touches
+from pegboard.values.tool import (
+    TOOL_NAME,
+    Body,
+    Concurrency,
+    Effect,
+    Exposure,
+    Output,
+    Present,
+    Tool,
+    Touch,
+    no_touches,
+)
 
 _CONTEXT: Final = "ctx"
 _ARGUMENT_LINE: Final = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)")
@@ -27,6 +38,7 @@ def tool(
     exposure: Exposure = "user-configurable",
     timeout: float | None = None,
     touches: Callable[..., Iterable[Touch]] = no_touches,
+    present: Present | None = None,
     render: Callable[[Any], str] | None = None,
     summarize: Callable[[Any], str] | None = None,
     examples: Sequence[str] = (),
@@ -42,6 +54,7 @@ def tool(
     exposure: Exposure = "user-configurable",
     timeout: float | None = None,
     touches: Callable[..., Iterable[Touch]] = no_touches,
+    present: Present | None = None,
     render: Callable[[Any], str] | None = None,
     summarize: Callable[[Any], str] | None = None,
     examples: Sequence[str] = (),
@@ -81,6 +94,7 @@ def tool(
             exposure=exposure,
             timeout=timeout,
             touches=touches,
+            present=present,
             examples=tuple(examples),
             takes_context=_CONTEXT in signature.parameters,
             is_async=inspect.iscoroutinefunction(body),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from pegboard.base.cancel import CancelSignal
+from pegboard.values.presentation import Presentation
 
 if TYPE_CHECKING:
     from pegboard.process.pipes import Completed
@@ -194,11 +195,16 @@ def no_touches(**_arguments: Any) -> Iterable[Touch]:
     return ()
 
 
+Present = Callable[..., Presentation | None]
+
+
 @dataclass(frozen=True, eq=False)
 class Tool:
     """A tool as a pack hands it over with `register_tools`.
 
-    `touches` gets the arguments by keyword, is pure and cheap. `resume(ctx, job)` is called instead of the body to take
+    `touches` gets the arguments by keyword, is pure and cheap. `present` gets the session's directory and the arguments
+    by keyword, and says what a person who is asked about the call should see; it may read, and changes nothing.
+    `resume(ctx, job)` is called instead of the body to take
     up a call that raised `WaitsForSessions`. `timeout` is in seconds; None means no limit of
     its own. `inline` runs a sync body in the event loop instead of a worker thread. `examples` are tasks that a
     person might give and that this tool answers. `server` is where a foreign tool comes from; its name is
@@ -216,6 +222,7 @@ class Tool:
     exposure: Exposure = "user-configurable"
     timeout: float | None = None
     touches: Callable[..., Iterable[Touch]] = no_touches
+    present: Present | None = None
     examples: tuple[str, ...] = ()
     takes_context: bool = False
     is_async: bool = False
