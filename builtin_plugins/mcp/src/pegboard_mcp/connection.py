@@ -136,7 +136,7 @@ class Connection:
             event.clear()
 
     def _end(self, state: str, reason: str) -> None:
-        self.state, self.reason = state, reason
+        self.state, self.reason = state, self.server.veil(reason, os.environ)
         self._buried.set()
         self.settled.set()
 

@@ -42,7 +42,7 @@ def _in_words(error: BaseException) -> str:
         case "ConnectError":
             return f"it can't be reached: {text}"
         case "HTTPStatusError":
-            return f"it answers {text.splitlines()[0]}"
+            return f"it answers {error.response.status_code}" if hasattr(error, "response") else text
         case "ConnectionError":
             return text
         case "ValidationError":

@@ -208,6 +208,8 @@ class Hub:
         Raises:
             PegboardError: it can't be remembered.
         """
+        if not offer.changes:
+            return
         page = self.ledger.page(offer.server)
         for change in offer.changes:
             page.accept(offer.definitions[change.name])

@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -16,6 +16,8 @@ Transport = Literal["stdio", "http", "sse"]
 # No double underscore, so that `mcp__<server>__<tool>` names one tool of one server.
 NAME: Final = r"[A-Za-z0-9]+([-_]?[A-Za-z0-9]+)*"
 NAME_LENGTH: Final = 40
+# A shorter value stands in texts by chance.
+_LEAST_SECRET: Final = 6
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
@@ -127,10 +129,23 @@ class Server:
 
     def told(self) -> str:
         """Return, on one line, what is started or reached; of `env` and `headers` the names alone."""
-        what = self.url if self.url else " ".join(_quoted([self.command, *self.args]))
+        what = self.url.split("?")[0] if self.url else " ".join(_quoted([self.command, *self.args]))
         named = [*(f"env {name}" for name in self.env), *(f"header {name}" for name in self.headers)]
         inside = [f"in {self.cwd}"] if self.cwd else []
         return one_line("  ".join([what, *inside, *named]), 400)
+
+    def veil(self, text: str, environ: Mapping[str, str]) -> str:
+        """Return a text that the server may have had a hand in, with names for the values of variables and headers."""
+        named = {name: environ.get(name, "") for part in self._texts() for name in _REFERENCE.findall(part)}
+        shown = [(value, f"${{{name}}}") for name, value in named.items()]
+        shown += [(value, f"<{name}>") for name, value in (*self.env.items(), *self.headers.items())]
+        for value, name in sorted(shown, reverse=True):
+            if len(value) >= _LEAST_SECRET and not _REFERENCE.search(value):
+                text = text.replace(value, name)
+        return text
+
+    def _texts(self) -> Iterator[str]:
+        yield from (self.command, *self.args, self.cwd, self.url, *self.env.values(), *self.headers.values())
 
     def expanded(self, environ: Mapping[str, str]) -> "Server":
         """Return the server with the values of the variables that it names.

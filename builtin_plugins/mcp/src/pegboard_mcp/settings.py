@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
+from pydantic_core import PydanticCustomError
 
 from pegboard_mcp.servers import NAME, NAME_LENGTH, Deadlines, Server
 
@@ -31,9 +32,9 @@ class ServerSettings(BaseModel):
     @model_validator(mode="after")
     def _one_way_to_reach_it(self) -> "ServerSettings":
         if self.enabled and bool(self.command) == bool(self.url):
-            raise ValueError("either `command` or `url` is needed, and not both")
+            raise PydanticCustomError("server", "either `command` or `url` is needed, and not both")
         if self.url and not self.url.startswith(("http://", "https://", "${")):
-            raise ValueError("`url` begins with http:// or https://")
+            raise PydanticCustomError("server", "`url` begins with http:// or https://")
         return self
 
     def server(self, name: str) -> Server:
