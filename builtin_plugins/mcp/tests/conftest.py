@@ -2,16 +2,21 @@
 
 import asyncio
 import json
+import socket
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pegboard import Agent, Host, Places, Progress, ToolResult
+from pegboard_mcp import Server
 from pegboard_mcp.hub import Hub
+from pegboard_mcp.ledger import Ledger, Page
 from pegboard_mcp.pack import Mcp
 
 HERE = Path(__file__).parent
@@ -56,6 +61,25 @@ class Servers:
         """Return the configuration of a server that is made with the SDK."""
         return self.table(name, command=sys.executable, args=[str(SDK), *arguments], **settings)
 
+    def remember_as_legacy(self, folder: Path, server: Server) -> None:
+        """Let the host in this folder know the server for one of the handshake era."""
+        pages = folder / "state" / "packs" / "mcp"
+        for made in (*reversed(pages.relative_to(folder.parent).parents), pages.relative_to(folder.parent)):
+            (folder.parent / made).mkdir(mode=0o700, exist_ok=True)
+        Ledger(pages).keep(server, Page(server.hash, "legacy"))
+
+    @contextmanager
+    def over_http(self, kind: str, log: Path) -> Iterator[str]:
+        """Start the SDK's server on a free port; yields its URL."""
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        with subprocess.Popen([sys.executable, str(SDK), kind, str(port), str(log)]) as process:
+            try:
+                _wait_for(port)
+                yield f"http://127.0.0.1:{port}/{'sse' if kind == 'sse' else 'mcp'}"
+            finally:
+                process.kill()
+
     @asynccontextmanager
     async def connected(self, folder: Path, config: str, **options: Any) -> AsyncIterator[Desk]:
         """Open a host with these servers, and connect them as a run does."""
@@ -77,6 +101,19 @@ class Servers:
                 return await work(desk)
 
         return asyncio.run(main())
+
+
+def _wait_for(port: int) -> None:
+    end = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.05)
+        else:
+            return
 
 
 def _places(folder: Path, config: str) -> Places:

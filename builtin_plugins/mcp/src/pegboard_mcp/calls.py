@@ -17,7 +17,12 @@ _SPARE_SECONDS: Final = 5.0
 _PROGRESS_SECONDS: Final = 0.1
 _TIMED_OUT: Final = -32001
 # How the SDK says that a connection, or a session over HTTP, is no more.
-_LOST: Final = ((-32000, "Connection closed"), (-32600, "Session terminated"))
+_LOST: Final = (
+    (-32000, "Connection closed"),
+    (-32000, "SSE stream ended without a response"),
+    (-32000, "SSE stream ended and reconnection attempts were exhausted"),
+    (-32600, "Session terminated"),
+)
 
 
 class Caller(Protocol):

@@ -201,7 +201,7 @@ class Connection:
         reading, writing = self._line.streams()
         client = mcp.Client(
             _Streams(Reading(reading, lists), Writing(writing, lists)),
-            mode="legacy" if self._legacy else "auto",
+            mode="legacy" if self._legacy or server.transport == "sse" else "auto",
             cache=None,
             message_handler=self._heed,
             list_roots_callback=self._tell_roots,
