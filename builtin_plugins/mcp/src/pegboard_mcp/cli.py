@@ -150,6 +150,8 @@ async def _opened(options: Any) -> AsyncIterator[Hub]:
     async with host:
         hub: Hub = host.pack_object(PACK).hub(host)
         await hub.find()
+        for notice in hub.notices:
+            click.echo(f"warning: {notice}", err=True)
         yield hub
 
 

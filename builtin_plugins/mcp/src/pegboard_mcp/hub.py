@@ -24,9 +24,9 @@ PACK: Final = "mcp"
 
 @dataclass(frozen=True, slots=True)
 class Barred:
-    """Why a server is not to be connected: it is switched off, asks for a person's yes, or is no server."""
+    """Why a server is not to be connected: it is switched off, or asks for a person's yes."""
 
-    state: Literal["off", "asks", "unusable"]
+    state: Literal["off", "asks"]
     reason: str
 
 
@@ -69,7 +69,9 @@ class Hub:
         self._settings = settings
         self.ledger = Ledger(host.state_dir(PACK))
         self.offers: dict[str, Offer] = {}
+        self.notices: list[str] = []
         self._found = False
+        self._told = False
 
     # -- which servers there are
 
@@ -94,12 +96,12 @@ class Hub:
 
     def _bring(self, pack: str, brought: object) -> None:
         if not isinstance(brought, Server):
-            told = f"pack {pack} brought {type(brought).__name__}, which is no Server"
-            self.offers[f"({pack})"] = Offer(_stand_in(pack), Barred("unusable", told))
+            self.notices.append(f"pack {pack} brought {type(brought).__name__}, which is no Server")
         elif (other := self.offers.get(brought.name)) is None:
             self.offers[brought.name] = Offer(_with(brought, pack, f"pack {pack}"))
         elif other.server.pack:
-            other.notes += (Dropped(brought.name, f"pack {pack} brings a server of this name, too; it is left out"),)
+            told = f"pack {pack} brings a server `{brought.name}`, too; that of pack {other.server.pack} counts"
+            self.notices.append(told)
 
     def _of_project(self, name: str) -> bool:
         """Whether any part of a server stands in the project's file."""
@@ -127,10 +129,19 @@ class Hub:
         begun = [offer for offer in chosen if offer.barred is None and offer.connection is None]
         for offer in begun:
             self._begin(offer)
-        if run is not None and begun:
-            run.progress(f"connecting to {', '.join(offer.server.name for offer in begun)}")
+        if run is not None:
+            self._tell(run, begun)
         waiting = [offer for offer in chosen if offer.connection is not None and not offer.connection.settled.is_set()]
         await asyncio.gather(*(self._settle(offer, run) for offer in waiting))
+
+    def _tell(self, run: Run, begun: list[Offer]) -> None:
+        """Say what is going to be connected, and, once, what is not."""
+        barred = [line for offer in self.offers.values() if offer.state == "asks" for line in told(offer)]
+        for line in () if self._told else (*self.notices, *barred):
+            run.progress(line)
+        self._told = True
+        if begun:
+            run.progress(f"connecting to {', '.join(offer.server.name for offer in begun)}")
 
     def _begin(self, offer: Offer) -> None:
         legacy = self.ledger.page(offer.server).era == "legacy"
