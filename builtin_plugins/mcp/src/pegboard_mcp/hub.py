@@ -126,13 +126,13 @@ class Hub:
         """
         await self.find()
         chosen = [offer for name, offer in self.offers.items() if only is None or name in only]
-        begun = [offer for offer in chosen if offer.barred is None and offer.connection is None]
+        begun = [offer for offer in chosen if offer.state == "ready"]
         for offer in begun:
             self._begin(offer)
         if run is not None:
             self._tell(run, begun)
-        waiting = [offer for offer in chosen if offer.connection is not None and not offer.connection.settled.is_set()]
-        await asyncio.gather(*(self._settle(offer, run) for offer in waiting))
+        if waiting := [offer for offer in chosen if offer.connection and not offer.connection.settled.is_set()]:
+            await asyncio.gather(*(self._settle(offer, run) for offer in waiting))
 
     def _tell(self, run: Run, begun: list[Offer]) -> None:
         """Say what is going to be connected, and, once, what is not."""
