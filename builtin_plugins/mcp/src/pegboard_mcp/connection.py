@@ -204,7 +204,7 @@ class Connection:
             mode="legacy" if self._legacy or server.transport == "sse" else "auto",
             cache=None,
             message_handler=self._heed,
-            list_roots_callback=self._tell_roots,
+            list_roots_callback=self._tell_roots if server.roots else None,
             client_info=mcp.types.Implementation(name="pegboard", version=_version()),
         )
         await stack.enter_async_context(client)

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -34,8 +34,9 @@ class Deadlines:
 class Server:
     """A server as its configuration has it. Make it with `Server.stdio`, `Server.http` or `Server.sse`.
 
-    In all texts `${NAME}` stands for a variable of the user's environment. `pack` brought it ("" is the configuration)
-    and `source` is where it was written; both are filled in by the pack `mcp`.
+    In all texts `${NAME}` stands for a variable of the user's environment. `roots`: it is told the directories of the
+    live sessions, if it asks. `pack` brought it ("" is the configuration) and `source` is where it was written; both
+    are filled in by the pack `mcp`.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Server:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     deadlines: Deadlines = Deadlines()
+    roots: bool = True
     pack: str = ""
     source: str = ""
 
@@ -161,18 +163,14 @@ class Server:
                     missing[name] = None
             return _REFERENCE.sub(lambda found: environ.get(found[1], ""), text)
 
-        made = Server(
-            self.name,
-            self.transport,
+        made = replace(
+            self,
             command=value(self.command),
             args=tuple(value(text) for text in self.args),
             env={name: value(text) for name, text in self.env.items()},
             cwd=value(self.cwd),
             url=value(self.url),
             headers={name: value(text) for name, text in self.headers.items()},
-            deadlines=self.deadlines,
-            pack=self.pack,
-            source=self.source,
         )
         if missing:
             names = ", ".join(missing)

@@ -1,5 +1,6 @@
 """`[packs.mcp]`: the servers of the configuration."""
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, model_validator
@@ -14,7 +15,8 @@ _Seconds = Annotated[float, Field(gt=0, le=86_400)]
 class ServerSettings(BaseModel):
     """`[packs.mcp.servers.NAME]`: a `command` that is started, or a `url`; timeouts are in seconds.
 
-    In all texts `${NAME}` stands for a variable of your environment.
+    In all texts `${NAME}` stands for a variable of your environment. `roots`: it is told the directories of the live
+    sessions, if it asks; some servers then take these in place of what their arguments say.
     """
 
     command: str = ""
@@ -27,6 +29,7 @@ class ServerSettings(BaseModel):
     connect_timeout: _Seconds = 20
     list_timeout: _Seconds = 10
     call_timeout: _Seconds = 60
+    roots: bool = True
     enabled: bool = True
 
     @model_validator(mode="after")
@@ -41,9 +44,11 @@ class ServerSettings(BaseModel):
         """Return the server of that name."""
         deadlines = Deadlines(self.connect_timeout, self.list_timeout, self.call_timeout)
         if self.command:
-            return Server.stdio(name, self.command, *self.args, env=self.env, cwd=self.cwd, deadlines=deadlines)
-        reached = Server.sse if self.transport == "sse" else Server.http
-        return reached(name, self.url, headers=self.headers, deadlines=deadlines)
+            made = Server.stdio(name, self.command, *self.args, env=self.env, cwd=self.cwd, deadlines=deadlines)
+        else:
+            reached = Server.sse if self.transport == "sse" else Server.http
+            made = reached(name, self.url, headers=self.headers, deadlines=deadlines)
+        return replace(made, roots=self.roots)
 
 
 class Settings(BaseModel):
