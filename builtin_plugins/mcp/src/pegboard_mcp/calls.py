@@ -49,12 +49,13 @@ async def call_tool(caller: Caller, name: str, arguments: dict[str, Any], ctx: T
     """
     session = caller.session()
     seconds = caller.server.deadlines.call + _SPARE_SECONDS
+    over = asyncio.Event()
     calling = asyncio.ensure_future(
         session.call_tool(
             name,
             arguments,
             read_timeout_seconds=seconds,
-            progress_callback=_progress(ctx),
+            progress_callback=_progress(ctx, over),
             allow_input_required=True,
         )
     )
@@ -69,6 +70,7 @@ async def call_tool(caller: Caller, name: str, arguments: dict[str, Any], ctx: T
     except Exception as error:
         raise ToolError(await _why(caller, error)) from None
     finally:
+        over.set()
         unlink()
     return _value(caller.server, result)
 
@@ -86,14 +88,14 @@ def _value(server: Server, result: Any) -> dict[str, Any]:
     return value
 
 
-def _progress(ctx: ToolContext) -> Any:
-    """Return what shows a server's progress, ten lines a second at most."""
+def _progress(ctx: ToolContext, over: asyncio.Event) -> Any:
+    """Return what shows a server's progress until the call is over, ten lines a second at most."""
     shown = 0.0
 
     async def show(progress: float, total: float | None, message: str | None) -> None:
         nonlocal shown
         now = time.monotonic()
-        if now - shown >= _PROGRESS_SECONDS:
+        if now - shown >= _PROGRESS_SECONDS and not over.is_set():
             shown = now
             part = f"{progress:g}" + (f" of {total:g}" if total else "")
             ctx.progress(one_line(f"{part}  {message}" if message else part, 200))

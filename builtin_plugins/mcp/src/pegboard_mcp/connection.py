@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 LONGEST_PAUSE: Final = 600.0
 _STEADY_SECONDS: Final = 60.0
 _BURST_SECONDS: Final = 0.2
-_LISTEN_AGAIN_SECONDS: Final = 1.0
+_LEAST_SECONDS: Final = 1.0  # between two walks over the tools, however often a server says that they changed
+_LONGEST_DEAF_SECONDS: Final = 60.0
 
 Spawn = Callable[[ProcessSpec], Coroutine[Any, Any, Process]]
 
@@ -79,6 +80,8 @@ class Connection:
         self._session: ClientSession | None = None
         self._line: StdioLine | HttpLine | None = None
         self._listing = Listing(server.name)
+        self._lists = SanitizedLists(lambda result: self._listing.page(result))
+        self._listed_at = 0.0
         self._changed = asyncio.Event()
         self._ended = asyncio.Event()
         self._buried = asyncio.Event()
@@ -102,7 +105,7 @@ class Connection:
         self._ended.set()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._buried.wait(), 3)
-        return self.reason
+        return self.reason or "the connection was closed"
 
     # -- its life
 
@@ -121,6 +124,7 @@ class Connection:
                 told = described(error)
             finally:
                 self._session = None
+            self._legacy = self._legacy and self._since > 0  # what it was known for may not be true any more
             held = time.monotonic() - self._since if self._since else 0.0
             failures = 0 if held > _STEADY_SECONDS else failures
             self.pause = min(2.0**failures, LONGEST_PAUSE)
@@ -184,6 +188,7 @@ class Connection:
     def _up(self, client: "Client") -> None:
         self._session = client.session
         self._since = time.monotonic()
+        self._legacy = self.facts is not None and self.facts.era == "legacy"
         self.state, self.reason = "up", ""
         self._listed(self._listing)
         self.settled.set()
@@ -197,10 +202,9 @@ class Connection:
         limit.reschedule(asyncio.get_running_loop().time() + server.deadlines.connect)
         if self._line is None:
             self._line = await stack.enter_async_context(HttpLine().opened(server))
-        lists = SanitizedLists(lambda result: self._listing.page(result))
         reading, writing = self._line.streams()
         client = mcp.Client(
-            _Streams(Reading(reading, lists), Writing(writing, lists)),
+            _Streams(Reading(reading, self._lists), Writing(writing, self._lists)),
             mode="legacy" if self._legacy or server.transport == "sse" else "auto",
             cache=None,
             message_handler=self._heed,
@@ -239,23 +243,27 @@ class Connection:
             finally:
                 changed.cancel()
             if not ended.done():
-                await asyncio.sleep(_BURST_SECONDS)
+                at_the_soonest = self._listed_at + _LEAST_SECONDS - time.monotonic()
+                await asyncio.sleep(max(_BURST_SECONDS, at_the_soonest))
                 self._changed.clear()
                 await self._list_again(client)
 
     async def _listen(self, client: "Client") -> None:
-        from mcp import MCPError
+        """Hear of changes, as the modern era has it; where the stream is lost, ever more seldom."""
         from mcp.client.subscriptions import SubscriptionLost
 
+        pause = 1.0
         while True:
-            with suppress(SubscriptionLost):
-                try:
-                    async with client.listen(tools_list_changed=True) as changes:
-                        async for _ in changes:
-                            self._changed.set()
-                except MCPError:  # it does not tell, or is gone
-                    return
-            await asyncio.sleep(_LISTEN_AGAIN_SECONDS)
+            try:
+                async with client.listen(tools_list_changed=True) as changes:
+                    async for _ in changes:
+                        self._changed.set()
+            except SubscriptionLost:
+                pass
+            except Exception:  # it does not tell, or is gone
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_DEAF_SECONDS)
             self._changed.set()  # what was told meanwhile is lost
 
     # -- its tools
@@ -268,12 +276,15 @@ class Connection:
         except Exception as error:
             before.drop("", f"the tools changed, but could not be read again: {described(error)}")
             self._listing = before
+            self._lists.forget()
         self._listed(self._listing)
 
     async def _list(self, client: "Client") -> None:
         from mcp.types import PaginatedRequestParams
 
         self._listing = listing = Listing(self.server.name)
+        self._lists.forget()
+        self._listed_at = time.monotonic()
         if client.server_capabilities.tools is None:
             listing.drop("", "the server says that it has no tools")
             return

@@ -18,6 +18,7 @@ class HttpLine:
 
     def __init__(self) -> None:
         self.refusal = ""
+        self._asks_by = "POST"
         self._streams: tuple[Any, Any]
 
     def streams(self) -> tuple[Any, Any]:
@@ -41,6 +42,8 @@ class HttpLine:
         """
         if server.transport == "sse":
             from mcp.client.sse import sse_client
+
+            self._asks_by = "GET"
 
             def made(headers: Any = None, timeout: Any = None, auth: Any = None) -> "httpx2.AsyncClient":
                 return self._client(server)
@@ -66,8 +69,9 @@ class HttpLine:
         )
 
     async def _heed(self, response: "httpx2.Response") -> None:
-        if response.is_error:
-            self.refusal = f"{response.status_code} {response.reason_phrase}".strip()
+        if response.request.method == self._asks_by:  # that it has no stream of its own, or no sessions, is no refusal
+            status = f"{response.status_code} {response.reason_phrase}".strip()
+            self.refusal = status if response.is_error else ""
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
             response.stream = _capped(response.stream)
 

@@ -13,11 +13,11 @@ from pegboard import Host, PegboardError, Run, Tool, ToolContext, UnsupportedSch
 from pegboard_mcp.calls import call_tool
 from pegboard_mcp.connection import Connection
 from pegboard_mcp.foreign import foreign_tool
-from pegboard_mcp.ledger import Change, Ledger, Page
+from pegboard_mcp.ledger import TOO_MANY, Change, Ledger, Page
 from pegboard_mcp.listing import Definition, Dropped, Listing
 from pegboard_mcp.results import output_of
 from pegboard_mcp.servers import Server
-from pegboard_mcp.settings import Settings
+from pegboard_mcp.settings import ServerSettings, Settings
 
 PACK: Final = "mcp"
 
@@ -36,7 +36,7 @@ class Offer:
     `barred` says why it is not to be connected, if it is not. `notes` tell what is offered, but not fully checked.
     """
 
-    def __init__(self, server: Server, barred: "Barred | None" = None) -> None:
+    def __init__(self, server: Server, barred: Barred | None = None) -> None:
         self.server = server
         self.barred = barred
         self.connection: Connection | None = None
@@ -70,6 +70,7 @@ class Hub:
         self.ledger = Ledger(host.state_dir(PACK))
         self.offers: dict[str, Offer] = {}
         self.notices: list[str] = []
+        self._finding = asyncio.Lock()
         self._found = False
         self._told = False
 
@@ -77,28 +78,32 @@ class Hub:
 
     async def find(self) -> None:
         """Ask the configuration and the packs for their servers, once."""
-        if self._found:
-            return
-        self._found = True
-        for name, one in self._settings.servers.items():
-            source = self._where(name)
-            if not one.enabled:
-                self.offers[name] = Offer(
-                    _with(_stand_in(name), "", source), Barred("off", f"switched off in {source}")
-                )
-                continue
-            server = _with(one.server(name), "", source)
-            asks = self._of_project(name) and not self._host.consents.given(_subject(name), server.hash)
-            told = f"it is this project's, and you have not agreed to it: pegboard mcp accept {name}"
-            self.offers[name] = Offer(server, Barred("asks", told) if asks else None)
-        for pack, brought in await self._host.call_hook("mcp_servers", self._host):
-            self._bring(pack, brought)
+        async with self._finding:
+            if self._found:
+                return
+            found = {name: self._configured(name, one) for name, one in self._settings.servers.items()}
+            for pack, brought in await self._host.call_hook("mcp_servers", self._host):
+                self._bring(found, pack, brought)
+            self.offers = found
+            self._found = True
 
-    def _bring(self, pack: str, brought: object) -> None:
+    def _configured(self, name: str, one: ServerSettings) -> Offer:
+        setting = self._host.config.get("packs", PACK, "servers", name)
+        source = setting.where if setting else "the configuration"
+        if not one.enabled:
+            unknown = Server.stdio(name, "-")  # it may have no more than its name there
+            return Offer(replace(unknown, source=source), Barred("off", f"switched off in {source}"))
+        server = replace(one.server(name), source=source)
+        if self._of_project(name) and not self._host.consents.given(_subject(name), server.hash):
+            told = f"it is this project's, and you have not agreed to it: pegboard mcp accept {name}"
+            return Offer(server, Barred("asks", told))
+        return Offer(server)
+
+    def _bring(self, found: dict[str, Offer], pack: str, brought: object) -> None:
         if not isinstance(brought, Server):
             self.notices.append(f"pack {pack} brought {type(brought).__name__}, which is no Server")
-        elif (other := self.offers.get(brought.name)) is None:
-            self.offers[brought.name] = Offer(_with(brought, pack, f"pack {pack}"))
+        elif (other := found.get(brought.name)) is None:
+            found[brought.name] = Offer(replace(brought, pack=pack, source=f"pack {pack}"))
         elif other.server.pack:
             told = f"pack {pack} brings a server `{brought.name}`, too; that of pack {other.server.pack} counts"
             self.notices.append(told)
@@ -112,10 +117,6 @@ class Hub:
         """Record that a person agrees to a project's server, as it is configured now."""
         self._host.consents.give(_subject(server.name), server.hash)
         self.offers[server.name].barred = None
-
-    def _where(self, name: str) -> str:
-        setting = self._host.config.get("packs", PACK, "servers", name)
-        return setting.where if setting else "the configuration"
 
     # -- connecting
 
@@ -169,9 +170,11 @@ class Hub:
         page = self.ledger.page(offer.server)
         facts = offer.connection.facts if offer.connection else None
         page.era = facts.era if facts else page.era
-        offer.changes = tuple(page.review(listing.kept.values()))
+        changes, refused = page.review(listing.kept.values())
         self._keep(offer, page)
-        withheld = {change.name for change in offer.changes}
+        offer.changes = tuple(changes)
+        dropped += [Dropped(one_line(name, 80), TOO_MANY) for name in refused]
+        withheld = {*refused, *(change.name for change in changes)}
         wanted = {name: one for name, one in listing.kept.items() if name not in withheld}
         for name, (tool, dispose) in list(offer.tools.items()):
             if name not in wanted or tool.generation != _generation(offer.server, wanted[name]):
@@ -234,12 +237,12 @@ def told(offer: Offer) -> list[str]:
     """Return what a person should know of a server now, a line each."""
     name = offer.server.name
     if offer.state != "up":
-        again = (
-            f" · connecting again in {offer.connection.pause:g} s" if offer.connection and offer.state == "down" else ""
-        )
-        return [f"{name}: {offer.reason}{again}"]
+        down = offer.connection if offer.state == "down" else None
+        return [f"{name}: {offer.reason}{f' · connecting again in {down.pause:g} s' if down else ''}"]
     seconds = offer.connection.facts.connect_seconds if offer.connection and offer.connection.facts else 0.0
-    lines = [f"{name}: {len(offer.tools)} tools ({offer.server.transport}, {seconds:.1f} s)"]
+    lines = [
+        f"{name}: {len(offer.tools)} tool{'' if len(offer.tools) == 1 else 's'} ({offer.server.transport}, {seconds:.1f} s)"
+    ]
     if offer.dropped:
         lines.append(f"{name}: {len(offer.dropped)} left out · pegboard mcp tools {name}")
     if offer.changes:
@@ -254,12 +257,3 @@ def _generation(server: Server, one: Definition) -> str:
 
 def _subject(name: str) -> str:
     return f"mcp:{name}"
-
-
-def _stand_in(name: str) -> Server:
-    """Return something to name a server by that has no usable configuration."""
-    return Server.stdio(name, "-")
-
-
-def _with(server: Server, pack: str, source: str) -> Server:
-    return replace(server, pack=pack, source=source)

@@ -12,12 +12,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pegboard import one_line, printable
 
 from pegboard_mcp.listing import Definition
 from pegboard_mcp.servers import Server
+
+_MAX_TOOLS: Final = 3_000
+TOO_MANY: Final = f"the server has brought more than {_MAX_TOOLS:,} different tools over time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +48,18 @@ class Page:
     era: str = ""
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def review(self, definitions: Iterable[Definition]) -> list[Change]:
-        """Accept what is seen for the first time; returns what differs from what was accepted."""
-        changes = []
+    def review(self, definitions: Iterable[Definition]) -> tuple[list[Change], list[str]]:
+        """Accept what is seen for the first time; returns what differs from what was accepted, and what is too much."""
+        changes, refused = [], []
         for one in definitions:
             known = self.tools.get(one.name)
-            if known is None:
+            if known is None and len(self.tools) >= _MAX_TOOLS:
+                refused.append(one.name)
+            elif known is None:
                 self.accept(one)
             elif known["hash"] != one.hash:
                 changes.append(Change(one.name, known["definition"], one.as_json(), known["since"]))
-        return changes
+        return changes, refused
 
     def accept(self, one: Definition) -> None:
         """Take a definition for the accepted one."""
@@ -85,6 +90,9 @@ class Ledger:
         """
         kept = json.dumps({"config": page.config, "era": page.era, "tools": page.tools}, indent=1)
         file = self._file(server)
+        with suppress(OSError, ValueError):
+            if file.read_text("utf-8") == kept:
+                return
         passing = file.with_suffix(f".{os.getpid()}")
         passing.write_text(kept, "utf-8")
         passing.chmod(0o600)

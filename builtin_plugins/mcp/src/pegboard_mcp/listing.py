@@ -15,7 +15,9 @@ MAX_TOOLS: Final = 1_000
 MAX_NAME: Final = 128
 MAX_DESCRIPTION: Final = 20_000
 MAX_DEFINITION: Final = 200_000
+MAX_DEFINITIONS: Final = 4_000_000
 _MAX_DROPPED: Final = 200
+_READ: Final = ("description", "inputSchema", "outputSchema", "annotations")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Listing:
         self._server = server
         self._names: dict[str, str] = {}
         self._more = 0
+        self._size = 0
         self.kept: dict[str, Definition] = {}
         self.dropped: list[Dropped] = []
 
@@ -127,7 +130,16 @@ class Listing:
             return "its description is no text"
         if len(raw.get("description") or "") > MAX_DESCRIPTION:
             return f"its description is longer than {MAX_DESCRIPTION:,} characters"
-        return _fault_of_schemas(raw)
+        return _fault_of_schemas(raw) or self._fault_of_size(raw)
+
+    def _fault_of_size(self, raw: dict[str, Any]) -> str | None:
+        size = len(json.dumps([raw.get(key) for key in _READ]))
+        if size > MAX_DEFINITION:
+            return f"it is larger than {MAX_DEFINITION:,} characters"
+        self._size += size
+        if self._size > MAX_DEFINITIONS:
+            return f"the definitions before it are larger than {MAX_DEFINITIONS:,} characters in all"
+        return None
 
     def _bare(self, one: Definition) -> dict[str, Any]:
         return {"name": one.name, "description": one.description, "inputSchema": one.parameters}
@@ -139,9 +151,6 @@ def _fault_of_schemas(raw: dict[str, Any]) -> str | None:
         return 'its `inputSchema` is no JSON Schema whose type is "object"'
     if not isinstance(raw.get("outputSchema"), dict | None):
         return "its `outputSchema` is no object"
-    read = {key: raw.get(key) for key in ("description", "inputSchema", "outputSchema", "annotations")}
-    if measure(read)[0] > MAX_DEPTH:
+    if any(measure(raw.get(key))[0] > MAX_DEPTH for key in _READ):
         return "it is nested too deeply"
-    if len(json.dumps(read)) > MAX_DEFINITION:
-        return f"it is larger than {MAX_DEFINITION:,} characters"
     return None

@@ -20,6 +20,10 @@ class SanitizedLists:
         self._read = read
         self._asked: set[str | int] = set()
 
+    def forget(self) -> None:
+        """Leave what is still under way alone: its walk was given up."""
+        self._asked.clear()
+
     def sent(self, message: Any) -> None:
         """Note a request that goes out."""
         if getattr(message, "method", None) == "tools/list" and (asked := getattr(message, "id", None)) is not None:

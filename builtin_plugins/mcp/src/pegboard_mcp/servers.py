@@ -131,7 +131,11 @@ class Server:
 
     def told(self) -> str:
         """Return, on one line, what is started or reached; of `env` and `headers` the names alone."""
-        what = self.url.split("?")[0] if self.url else " ".join(_quoted([self.command, *self.args]))
+        what = (
+            re.sub("//[^/@]*@", "//…@", self.url.split("?")[0])
+            if self.url
+            else " ".join(_quoted([self.command, *self.args]))
+        )
         named = [*(f"env {name}" for name in self.env), *(f"header {name}" for name in self.headers)]
         inside = [f"in {self.cwd}"] if self.cwd else []
         return one_line("  ".join([what, *inside, *named]), 400)

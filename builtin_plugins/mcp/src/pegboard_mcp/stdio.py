@@ -147,6 +147,7 @@ class StdioLine:
         self._stderr = stderr
         self._ended = ended
         self._pipe: Pipe | None = None
+        self.outlived = False
 
     def streams(self) -> tuple[Pipe, Pipe]:
         """Return the stream to read from, and that to write to; to be asked once the SDK is imported."""
@@ -154,15 +155,12 @@ class StdioLine:
         return self._pipe, self._pipe
 
     async def epitaph(self) -> str:
-        """Return how the process ended, as far as it has, with the end of what it wrote to its standard error."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), _POLITE_SECONDS)
-        await asyncio.sleep(0)  # its last words may be on their way
+        """Return how the process ended by itself, with the end of what it wrote to its standard error."""
         code = self._process.returncode
         if self._pipe is not None and self._pipe.fault:
             how = f"{self._pipe.fault}, so it was ended"
-        elif code is None:
-            how = "it closed its output and runs on"
+        elif self.outlived or code is None:
+            how = "it closed its output, but did not end"
         else:
             how = f"it ended with exit code {code}" if code >= 0 else f"it was ended by signal {-code}"
         return f"{how}{self.last_words()}"
@@ -193,17 +191,19 @@ async def stdio_line(server: Server, spawn: Any, ended: asyncio.Event) -> AsyncI
     stderr = Collected()
     assert process.stderr is not None  # noqa: S101  # it was asked for
     reading = asyncio.ensure_future(collect(process.stderr, stderr, head=0, tail=_STDERR_BYTES))
+    line = StdioLine(process, stderr, ended)
     try:
-        yield StdioLine(process, stderr, ended)
+        yield line
     finally:
         if process.stdin is not None and not process.stdin.is_closing():
             process.stdin.close()
         try:
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), _POLITE_SECONDS)
+            line.outlived = process.returncode is None
         finally:
-            await process.end()
-            reading.cancel()
+            await process.end()  # which ends its streams, too
+            await asyncio.wait({reading})
 
 
 def _message_tools() -> tuple[Any, Any, Exception]:
