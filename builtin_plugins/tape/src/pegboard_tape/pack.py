@@ -1,0 +1,59 @@
+"""The pack: its settings, and the store that it keeps sessions in."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pegboard import Host, SessionStore, hooks, implements, user_only
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from pegboard_tape.store import TapeStore
+
+
+class Settings(BaseModel):
+    """`[packs.tape]`: the absolute `path` of the folder in which sessions are kept; without it, Pegboard's own state.
+
+    `durable`: everything that is recorded survives a power cut, not only questions and answers.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: Annotated[Path | None, user_only] = Field(default=None, strict=False)
+    durable: bool = False
+
+    @field_validator("path")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        if path is not None and not path.is_absolute():
+            raise ValueError("is a relative path; give an absolute one")
+        return path
+
+
+class Tape:
+    """Keeps every session in one file, unless another pack brings a store."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._store: TapeStore | None = None
+
+    @implements(hooks.session_store, trylast=True)
+    def session_store(self, host: Host) -> SessionStore:
+        """Open the store; it is closed when the host stops."""
+        return self.store(host)
+
+    def store(self, host: Host) -> TapeStore:
+        """Return the open store of this pack, whoever's store the host uses.
+
+        Raises:
+            PegboardError: the file can't be used.
+        """
+        if self._store is None:
+            folder = self.settings.path or host.state_dir("tape")
+            self._store = TapeStore(folder, durable=self.settings.durable)
+        return self._store
+
+    @implements(hooks.host_stopping)
+    def close(self, host: Host) -> None:
+        """Close the file."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None

@@ -1,0 +1,122 @@
+"""Entries as rows and back: what is written for one, in which order, and what of a row can be read."""
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pegboard import Conflict, Entry, Event, PegboardError
+
+from pegboard_tape.facts import Fact, fact_of
+from pegboard_tape.words import clean, indexed
+from pegboard_tape.writer import Refused
+
+LARGEST: Final = 256 * 1024  # characters of JSON; what is larger is kept as a blob
+_BLOB: Final = "blob"
+_INSERT: Final = (
+    "INSERT INTO entry(session, id, kind, name, ref, ts, provenance, text, payload) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An entry that is ready to be written; `payload` is its JSON, or where that is kept."""
+
+    ts: float
+    fact: Fact
+    payload: str
+    provenance: str | None = None
+
+
+def row_of(event: Event, keep: Callable[[bytes], str], provenance: str | None = None) -> Row:
+    """Return an event as a row; one that is too large for a row is handed to `keep`.
+
+    Raises:
+        ValueError, TypeError: it holds something that is no JSON.
+    """
+    payload = _json(event.as_json())
+    if len(payload) > LARGEST:
+        payload = json.dumps({_BLOB: keep(payload.encode())})
+    return Row(event.ts, fact_of(event), payload, provenance)
+
+
+def insert(connection: sqlite3.Connection, session: str, rows: Iterable[Row], expect: int | None) -> int:
+    """Write rows after the last one of a session, with what the index needs; returns the id of the last.
+
+    Raises:
+        Refused: with a Conflict, if `expect` is not the id of the session's last entry.
+    """
+    found = connection.execute("SELECT key, last FROM session WHERE id = ?", (session,)).fetchone()
+    key, last = found or (None, 0)
+    if expect is not None and expect != last:
+        told = f"session {session} has {last} entries, not {expect}: it went on elsewhere; open it again"
+        raise Refused(Conflict(told))
+    for row in rows:
+        if key is None:
+            began = "INSERT INTO session(id, incarnation, last) VALUES(?, ?, 0)"
+            key = connection.execute(began, (session, uuid.uuid4().hex)).lastrowid
+        last += 1
+        fact, text = row.fact, clean(row.fact.text)
+        values = (key, last, fact.kind, clean(fact.name), fact.ref and clean(fact.ref), row.ts, row.provenance)
+        seq = connection.execute(_INSERT, (*values, text, row.payload)).lastrowid
+        if text:
+            told_of = (seq, indexed(text), tags(key, fact.kind))
+            connection.execute("INSERT INTO word(rowid, text, tag) VALUES(?, ?, ?)", told_of)
+    connection.execute("UPDATE session SET last = ? WHERE key = ?", (last, key))
+    return last
+
+
+def tags(session: Any, kind: str) -> str:
+    """Return the words by which the index knows a row's session and kind."""
+    return f"{session_tag(session)} {kind_tag(kind)}"
+
+
+def session_tag(session: Any) -> str:
+    """Return the word that stands in the index for a session's key."""
+    return f"s{session}"
+
+
+def kind_tag(kind: str) -> str:
+    """Return the word that stands in the index for a kind."""
+    return f"k{kind.replace('_', '')}"
+
+
+def entry_from(identity: int, payload: str, get: Callable[[str], bytes]) -> Entry:
+    """Read a row back.
+
+    Raises:
+        PegboardError: it is not what `row_of` makes, or its blob is gone.
+    """
+    try:
+        shape = json.loads(payload)
+        if set(shape) == {_BLOB}:
+            shape = json.loads(get(shape[_BLOB]))
+        return Entry.from_json({**shape, "seq": identity})
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, PegboardError) as error:
+        raise PegboardError(f"entry {identity} can't be read: {error}") from None
+
+
+def readable(rows: Iterable[tuple[int, str]], get: Callable[[str], bytes]) -> Iterator[Entry]:
+    """Yield those rows that can be read: for whom a damaged one is no reason to stop."""
+    for identity, payload in rows:
+        try:
+            yield entry_from(identity, payload, get)
+        except PegboardError:
+            continue
+
+
+def blob_of(payload: str) -> str | None:
+    """Return the key under which a row's JSON is kept, if it is."""
+    shape = json.loads(payload) if payload.startswith(f'{{"{_BLOB}"') else {}
+    return shape[_BLOB] if set(shape) == {_BLOB} else None
+
+
+def _json(shape: Any) -> str:
+    text = json.dumps(shape, ensure_ascii=False, allow_nan=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can hold
+        return json.dumps(shape, allow_nan=False)
+    return text
