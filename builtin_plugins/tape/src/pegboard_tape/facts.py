@@ -85,7 +85,8 @@ def _note(note: Note) -> Fact:
     if note.name.startswith(_HIDDEN):
         return _fact("event", note.name, "")
     anchor = is_reconstruction_anchor(note) or note.name.startswith(_OTHER_ANCHORS)
-    summary = note.data.get("summary")
+    state = note.data.get("state")
+    summary = state.get("summary") if isinstance(state, Mapping) else None
     text = summary if isinstance(summary, str) else _plain(note.data)
     return _fact("anchor" if anchor else "event", note.name, f"{note.name} {text}")
 

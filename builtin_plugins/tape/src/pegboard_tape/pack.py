@@ -1,12 +1,14 @@
 """The pack: its settings, and the store that it keeps sessions in."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from pegboard import Host, SessionStore, hooks, implements, user_only
+from pegboard import Agent, Host, Prompt, SessionStore, Tool, hooks, implements, user_only
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pegboard_tape.store import TapeStore
+from pegboard_tape.tools import PAIR, tape_tools
 
 
 class Settings(BaseModel):
@@ -34,11 +36,25 @@ class Tape:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._store: TapeStore | None = None
+        self._kept: TapeStore | None = None  # the same, where it is the host's
+
+    @implements(hooks.register_tools)
+    def register_tools(self) -> Iterable[Tool]:
+        """Hand over the tools."""
+        return tape_tools(lambda: self._kept)
 
     @implements(hooks.session_store, trylast=True)
     def session_store(self, host: Host) -> SessionStore:
         """Open the store; it is closed when the host stops."""
-        return self.store(host)
+        self._kept = self.store(host)
+        return self._kept
+
+    @implements(hooks.assemble_prompt)
+    async def offer(self, agent: Agent, prompt: Prompt) -> Prompt | None:
+        """Leave the tools out where another pack keeps the sessions."""
+        if prompt.phase == "step" or await agent.host.store() is self._kept:
+            return None
+        return prompt.omitting(PAIR)
 
     def store(self, host: Host) -> TapeStore:
         """Return the open store of this pack, whoever's store the host uses.
@@ -56,4 +72,4 @@ class Tape:
         """Close the file."""
         if self._store is not None:
             self._store.close()
-            self._store = None
+            self._store = self._kept = None
