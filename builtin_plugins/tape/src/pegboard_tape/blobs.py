@@ -29,9 +29,10 @@ class Blobs:
         """
         key = hashlib.sha256(data).hexdigest()
         path = self.folder / key
-        if path.exists():
-            return key
         try:
+            if path.exists():
+                os.utime(path)  # so that `gc` knows that somebody is about to name it
+                return key
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(path, data)
         except OSError as error:
@@ -60,22 +61,17 @@ class Blobs:
         except (LookupError, PegboardError):
             return False
 
-    def keys(self) -> Iterator[tuple[str, int]]:
-        """Yield what is kept, with its size in bytes."""
+    def kept(self) -> Iterator[tuple[str, os.stat_result]]:
+        """Yield what is kept: its key, and its size and times."""
         with suppress(FileNotFoundError):
             for path in sorted(self.folder.iterdir()):
                 if _KEY.fullmatch(path.name):
-                    yield path.name, path.stat().st_size
+                    yield path.name, path.stat()
 
     def remove(self, key: str) -> None:
         """Take bytes away."""
         if _KEY.fullmatch(key):
             (self.folder / key).unlink(missing_ok=True)
-
-    def remove_parts(self) -> None:
-        """Take away what a crash left half-written."""
-        for path in self.folder.glob(f"{_PART}*"):
-            path.unlink(missing_ok=True)
 
     def _write(self, path: Path, data: bytes) -> None:
         file, part = tempfile.mkstemp(prefix=_PART, dir=self.folder)  # only its owner may read it

@@ -1,17 +1,26 @@
 """Looking after the file: is everything whole, how much is there, what may go."""
 
+import re
 import sqlite3
-from collections.abc import Iterator
-from typing import Final
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
 from pegboard import PegboardError
 
+from pegboard_tape.heads import PAUSED, UNDER_WAY, heads
 from pegboard_tape.rows import blob_of, entry_from, tags
-from pegboard_tape.schema import NEVER_GOES
+from pegboard_tape.schema import NEVER_GOES, connect
 from pegboard_tape.store import TapeStore
 from pegboard_tape.words import indexed
 
 _BATCH: Final = 1000
+_KEY: Final = re.compile(rb"[0-9a-f]{64}")
+# A blob is written before the entry that names it: one that is younger may be about to be named.
+_SETTLED: Final = 3600.0
 
 
 async def verify(store: TapeStore) -> list[str]:
@@ -77,3 +86,86 @@ def forget(connection: sqlite3.Connection, session: str) -> int:
     connection.execute("DELETE FROM session WHERE key = ?", found)
     connection.execute(NEVER_GOES)
     return count
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """What may go: `sessions` that ended long ago, `blobs` that no entry names; `bytes` of the blobs. `kept` are old
+    sessions that stay because they are paused or have a run without an end.
+    """
+
+    sessions: tuple[str, ...]
+    kept: tuple[str, ...]
+    blobs: tuple[str, ...]
+    bytes: int
+
+
+async def find_rubbish(store: TapeStore, older_than: float | None = None) -> Sweep:
+    """Return what may go; sessions only if their last entry is older than so many seconds."""
+    old = [one for one in await heads(store) if older_than is not None and one["last"] < time.time() - older_than]
+    kept = tuple(one["session"] for one in old if one["reason"] in (PAUSED, UNDER_WAY))
+    gone = tuple(one["session"] for one in old if one["session"] not in kept)
+    named = await store.look(lambda connection: _named_blobs(connection, store, gone))
+    free = [(key, at.st_size) for key, at in store.blobs.kept() if key not in named and _is_settled(at.st_mtime)]
+    return Sweep(gone, kept, tuple(key for key, _ in free), sum(size for _, size in free))
+
+
+async def sweep(store: TapeStore, rubbish: Sweep) -> None:
+    """Delete it, and give the room back.
+
+    Raises:
+        PegboardError: SQLite failed.
+    """
+    for session in rubbish.sessions:
+        await store.write(partial(forget, session=session))
+    for key in rubbish.blobs:
+        store.blobs.remove(key)
+    if rubbish.sessions:
+        await store.look(lambda _: _vacuum(store))
+
+
+def _named_blobs(connection: sqlite3.Connection, store: TapeStore, leaving_out: Sequence[str]) -> set[str]:
+    """Return whatever looks like the key of a blob in what stays."""
+    named: set[str] = set()
+    rows = connection.execute("SELECT s.id, e.payload FROM session s JOIN entry e ON e.session = s.key")
+    for session, payload in rows:
+        if session in leaving_out:
+            continue
+        named.update(key.decode() for key in _KEY.findall(payload.encode()))
+        if blob := blob_of(payload):
+            with suppress(LookupError, PegboardError):
+                named.update(key.decode() for key in _KEY.findall(store.blobs.get(blob)))
+    return named
+
+
+def _is_settled(changed: float) -> bool:
+    return changed < time.time() - _SETTLED
+
+
+def _vacuum(store: TapeStore) -> None:
+    connection = connect(store.path)
+    try:
+        connection.execute("VACUUM")
+    finally:
+        connection.close()
+
+
+def statistics(connection: sqlite3.Connection) -> dict[str, Any]:
+    """Return how much is kept, which tokens were used, and how the tools did."""
+    tools = connection.execute(
+        "SELECT name, count(*), sum(json_extract(payload, '$.ms')), sum(json_extract(payload, '$.status') <> 'ok') "
+        "FROM entry WHERE kind = 'tool_result' GROUP BY name ORDER BY 2 DESC, 1"
+    )
+    used = connection.execute(
+        "SELECT total(json_extract(payload, '$.usage.input_tokens')), "
+        "total(json_extract(payload, '$.usage.output_tokens')) FROM entry WHERE name = 'run_end'"
+    ).fetchone()
+    (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
+    return {
+        "sessions": sessions,
+        "entries": dict(connection.execute("SELECT kind, count(*) FROM entry GROUP BY kind").fetchall()),
+        "tokens": {"input": int(used[0]), "output": int(used[1])},
+        "tools": [
+            {"name": name, "calls": calls, "ms": ms or 0.0, "failed": failed or 0} for name, calls, ms, failed in tools
+        ],
+    }
