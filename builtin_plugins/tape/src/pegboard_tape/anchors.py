@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from pegboard import Entry, Note, Replied, Said, ToolError
 
@@ -34,8 +34,9 @@ def checkpoint_of(entry: Entry) -> Checkpoint | None:
     if not isinstance(state, Mapping):
         return None
     summary, cursor = state.get("summary"), state.get("cursorOrderSeq")
-    good = isinstance(summary, str) and summary.strip() and isinstance(cursor, int) and 0 < cursor <= entry.id + 1
-    return Checkpoint(entry.id, event.name, str(summary), int(str(cursor))) if good else None
+    if not isinstance(summary, str) or not summary.strip() or not _is_place(cursor):
+        return None
+    return Checkpoint(entry.id, event.name, summary, min(cursor, entry.id))
 
 
 def last_checkpoint(entries: Iterable[Entry]) -> Checkpoint | None:
@@ -67,8 +68,7 @@ def handoff_data(state: Any, meta: Any, entries: Iterable[Entry]) -> dict[str, A
         raise ToolError("Tape handoff requires a non-empty summary.")
     messages = [entry.id for entry in entries if isinstance(entry.event, Said | Replied)]
     given = state.get("cursorOrderSeq")
-    valid = isinstance(given, int) and not isinstance(given, bool) and given > 0
-    cursor = given if valid else max(messages, default=0) + 1
+    cursor = given if _is_place(given) else max(messages, default=0) + 1
     before = [one for one in messages if one < cursor]
     sources = state.get("sourceMessageIds")
     good = isinstance(sources, list) and all(isinstance(one, int | str) for one in sources)
@@ -85,15 +85,19 @@ def handoff_data(state: Any, meta: Any, entries: Iterable[Entry]) -> dict[str, A
 
 
 def cursor_of(connection: sqlite3.Connection, session: str) -> int:
-    """Return the entry from which a session is taken up; 1 if it was never summed up."""
+    """Return the first entry that whoever takes a session up has to read; 1 if it was never summed up."""
     rows = connection.execute(
-        "SELECT e.name, e.payload FROM session s CROSS JOIN entry e ON e.session = s.key "
+        "SELECT e.id, e.name, e.payload FROM session s CROSS JOIN entry e ON e.session = s.key "
         "WHERE s.id = ? AND e.kind = 'anchor' ORDER BY e.id DESC",
         (session,),
     )
-    for name, payload in rows:
+    for identity, name, payload in rows:
         if name.startswith(RECONSTRUCTION):
-            state = json.loads(payload).get("data", {}).get("state", {})
+            state = json.loads(payload).get("data", {}).get("state")
             cursor = state.get("cursorOrderSeq") if isinstance(state, dict) else None
-            return cursor if isinstance(cursor, int) and cursor > 0 else 1
+            return min(cursor, identity) if _is_place(cursor) else 1
     return 1
+
+
+def _is_place(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

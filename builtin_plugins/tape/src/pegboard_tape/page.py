@@ -29,7 +29,8 @@ svg .dim { fill: var(--dim); } svg line { stroke: var(--line); }
 ol { list-style: none; margin: 0; padding: 0; }
 li { display: grid; grid-template-columns: 92px 110px 1fr auto; gap: 10px;
   padding: 5px 0; border-top: 1px solid var(--line); align-items: baseline; }
-.at, .took { color: var(--dim); white-space: nowrap; } .who { font-weight: 600; overflow-wrap: anywhere; }
+.at, .took { white-space: nowrap; } .at, .took, .outcome { color: var(--dim); }
+.who { font-weight: 600; overflow-wrap: anywhere; }
 .gone { text-decoration: line-through; opacity: .6; } summary { cursor: pointer; overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 8px 0; max-height: 420px; overflow: auto; }
 .error, .denied, .aborted, .indeterminate { color: var(--bad); } .pending { color: var(--ask); }
@@ -62,8 +63,8 @@ def _section(run: RunShown) -> str:
 
 def _item(line: Line) -> str:
     took = "" if line.ms is None else duration(line.ms)
-    outcome = f" {_text(line.outcome)}" if line.outcome else ""
-    head = f'{_text(one_line(line.text, 400))}<span class="{line.status}">{outcome}</span>'
+    outcome = f" → {_text(line.outcome)}" if line.outcome else ""
+    head = f'{_text(one_line(line.text, 400))}<span class="outcome {line.status}">{outcome}</span>'
     whole = line.detail if len(line.detail) > 400 or line.kind == "tool" or "\n" in line.detail else ""
     body = f"<details><summary>{head}</summary><pre>{_text(_shortened(whole))}</pre></details>" if whole else head
     gone = "" if line.counts else ' class="gone"'
