@@ -28,6 +28,8 @@ Kind = Literal["event", "anchor", "message", "tool_call", "tool_result"]
 PACK: Final = "tape"
 RETRACTED: Final = "message/retracted"
 REVISED: Final = "message/revised"
+LINKED: Final = "subagent/tape_linked"
+LINK_REF: Final = "link:"
 # What a session can be taken up from. Notes of other packs named `anchor/...` are anchors too, but none of these.
 RECONSTRUCTION: Final = ("handoff/", "auto_handoff/", "compaction/")
 _OTHER_ANCHORS: Final = "anchor/"
@@ -37,7 +39,9 @@ _MAX_TEXT: Final = 32_768
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """`ref` ties rows together: `call:ID` a call to its result, `entry:ID` a correction to the message it corrects."""
+    """`ref` ties rows together: `call:ID` a call to its result, `entry:ID` a correction to the message it corrects,
+    `link:ID` a link to the session it leads to.
+    """
 
     kind: Kind
     name: str
@@ -82,6 +86,9 @@ def _note(note: Note) -> Fact:
         revised = note.name == REVISED
         kind: Kind = "message" if revised else "event"
         return _fact(kind, note.name, str(note.data["text"]) if revised else "", f"entry:{target}")
+    child = note.data.get("childSessionId")
+    if note.name == LINKED and isinstance(child, str):
+        return _fact("event", note.name, "", f"{LINK_REF}{child}")
     if note.name.startswith(_HIDDEN):
         return _fact("event", note.name, "")
     anchor = is_reconstruction_anchor(note) or note.name.startswith(_OTHER_ANCHORS)

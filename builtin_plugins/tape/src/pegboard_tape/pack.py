@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pegboard_tape.anchors import cursor_of
 from pegboard_tape.context import SessionContext, Window
+from pegboard_tape.links import ChildLink
 from pegboard_tape.redact import Redactor
 from pegboard_tape.store import TapeStore
 from pegboard_tape.tools import PAIR, tape_tools
@@ -63,12 +64,14 @@ class Tape:
 
     @implements(hooks.agent_created)
     def agent_created(self, agent: Agent) -> None:
-        """Let the agent's model be told what fits, and nothing that looks like a secret if that is wanted."""
+        """Let the agent's model be told what fits, and its parent's record know how far it has come."""
         settings = self.settings
         window = Window(settings.window, settings.reserve, settings.turns)
         agent.register(SessionContext(agent, window, self._cursor))
         if settings.redact:
             agent.register(Redactor())
+        if agent.parent is not None:
+            agent.register(ChildLink(agent, lambda: self._kept))
 
     async def _cursor(self, session: str) -> int:
         """Return the first entry that need be read; only this pack's own store knows a short way to it."""

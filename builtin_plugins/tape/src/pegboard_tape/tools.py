@@ -12,8 +12,9 @@ from pydantic import Field, StringConstraints
 
 from pegboard_tape.anchors import handoff_data, handoff_name
 from pegboard_tape.facts import Kind, fact_of
+from pegboard_tape.links import head_of, linked
 from pegboard_tape.rows import readable
-from pegboard_tape.search import Found, Query, Sources, search
+from pegboard_tape.search import Found, Query, search
 from pegboard_tape.store import TapeStore
 from pegboard_tape.view import effective
 from pegboard_tape.windows import Window, around, moment, refs_of, summary_of
@@ -21,7 +22,7 @@ from pegboard_tape.windows import Window, around, moment, refs_of, summary_of
 PAIR: Final = ("tape_search", "tape_context")
 UNAVAILABLE: Final = "Tape recall tools are not available for this conversation."
 
-Scope = Literal["current"]
+Scope = Literal["current", "linked_subagents", "current_and_linked"]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 GetStore = Callable[[], TapeStore | None]
 
@@ -63,13 +64,15 @@ def _search(store: Callable[[], TapeStore]) -> Tool:
             kinds: Only these kinds of entries; all without it.
             start: Only what is not older: an ISO date-time, or milliseconds since 1970.
             end: Only what is not newer.
-            scope: Which sessions: the current one.
+            scope: This session, those of its subagents as far as they had come when they ended, or both.
         """
         kept = store()
         wanted = Query(query, limit, tuple(kinds or ()), bound("start", start), bound("end", end))
-        sources: Sources = {ctx.session: None}
 
         def work(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+            sources: dict[str, int | None] = {} if scope == "linked_subagents" else {ctx.session: None}
+            if scope != "current":
+                sources |= linked(connection, ctx.session)
             return hits_as_json(connection, search(connection, kept.blobs.get, wanted, sources))
 
         return await kept.look(work)
@@ -87,8 +90,9 @@ def _context(store: Callable[[], TapeStore]) -> Tool:
         limit: Annotated[int, Field(ge=1, le=100)] = 50,
         maxBytesPerEntry: Annotated[int, Field(ge=0, le=8192)] = 2048,
         maxTotalBytes: Annotated[int, Field(ge=0, le=65536)] = 16384,
+        sourceSessionId: Text | None = None,
     ) -> dict[str, Any]:
-        """Read entries of this session, found with tape_search, together with what stood around them.
+        """Read entries that tape_search found, together with what stood around them.
 
         Args:
             entryIds: The entries, by their entryId.
@@ -97,15 +101,20 @@ def _context(store: Callable[[], TapeStore]) -> Tool:
             limit: At most so many entries altogether.
             maxBytesPerEntry: At most so many bytes of one entry's text.
             maxTotalBytes: At most so many bytes altogether; what you asked for comes first.
+            sourceSessionId: The session of a subagent that the entries are of, as tape_search told it.
         """
         kept = store()
         window = Window(before, after, limit, maxBytesPerEntry, maxTotalBytes)
-        matched, entries = await kept.look(
-            lambda connection: around(connection, kept.blobs.get, ctx.session, entryIds, window)
-        )
+        source = sourceSessionId or ctx.session
+
+        def work(connection: sqlite3.Connection) -> tuple[list[int], list[dict[str, Any]]]:
+            head = None if source == ctx.session else head_of(connection, ctx.session, source)
+            return around(connection, kept.blobs.get, source, entryIds, window, head)
+
+        matched, entries = await kept.look(work)
         return {
             "sessionId": ctx.session,
-            "sourceSessionId": ctx.session,
+            "sourceSessionId": source,
             "requestedEntryIds": sorted(set(entryIds)),
             "matchedEntryIds": matched,
             "entries": entries,
