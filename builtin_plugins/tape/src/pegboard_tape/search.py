@@ -10,7 +10,7 @@ from typing import Final
 from pegboard_tape.facts import Kind
 from pegboard_tape.rows import kind_tag, session_tag
 from pegboard_tape.visible import Visible
-from pegboard_tape.words import fold, match, terms
+from pegboard_tape.words import fold, match, may_be_parts, terms
 
 SECONDS: Final = 2.0
 RANKED: Final = 500
@@ -75,7 +75,7 @@ def search(
     expression = match(wanted)
     if expression and not query.substring:
         found = looked.through(looked.by_index(expression))
-        if found.hits or not found.complete:
+        if found.hits or not found.complete or not may_be_parts(wanted):
             return found
     return replace(looked.through(looked.by_scan()), substring=True)
 

@@ -26,7 +26,10 @@ def clean(text: str) -> str:
 
 def fold(text: str) -> str:
     """Return a text as it is compared: compatibility forms and case do not count."""
-    return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    if text.isascii():
+        return text.lower()
+    normal = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
+    return normal.casefold()
 
 
 def indexed(text: str) -> str:
@@ -48,6 +51,14 @@ def match(found: list[str]) -> str:
     It may let through more: what it finds is compared with the terms again.
     """
     return " AND ".join(phrase for term in found for phrase in _phrases(term))
+
+
+def may_be_parts(found: list[str]) -> bool:
+    """Whether a text may have these terms in it and yet not fulfil their expression: as parts of words.
+
+    There are none where everything that is indexed of the terms is CJK, whose every character begins a word.
+    """
+    return any(character.isalnum() for term in found for character in _CJK.sub("", term)) or not match(found)
 
 
 def _in_pairs(run: re.Match[str]) -> str:
