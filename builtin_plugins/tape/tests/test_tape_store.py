@@ -11,8 +11,9 @@ import pytest
 from pegboard import Note, PegboardError, SessionStore
 from pegboard.frozen import freeze
 from pegboard.testing import StoreContract
-from pegboard.testing.samples import check_dense, said, texts_of
+from pegboard.testing.samples import check_dense, numbered, said, texts_of
 from pegboard_tape import schema
+from pegboard_tape.manifest import manifest
 from pegboard_tape.store import TapeStore
 from pegboard_tape.upkeep import forget, verify
 
@@ -197,6 +198,15 @@ async def test_a_session_that_was_forgotten_begins_as_another_incarnation(store:
     assert await verify(store) == []
     with pytest.raises(PegboardError, match="never deleted"):
         await store.write(lambda connection: connection.execute("DELETE FROM entry"))
+
+
+async def test_a_manifest_that_was_changed_is_found(store: TapeStore) -> None:
+    """TPS 2.8: it is told, never dropped."""
+    good = manifest({"included": [[1, 2]]}, 1.0)
+    notes = [Note(ID, 1, 1.0, "tape", "view/assembled", freeze(data)) for data in (good, {**good, "included": []})]
+    await store.append(ID, numbered(notes), expect=0)
+
+    assert await verify(store) == [f"session {ID}: entry 2 is a manifest that was changed after it was made"]
 
 
 def _incarnations(connection: sqlite3.Connection) -> dict[str, str]:

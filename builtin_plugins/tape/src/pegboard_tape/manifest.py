@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from pegboard import Event, Note
+
 NAME: Final = "view/assembled"
 SCHEMA: Final = 1
 POLICY: Final = "cache_aware_context_v1"
@@ -25,6 +27,11 @@ def manifest(parts: Mapping[str, Any], assembled_at: float) -> dict[str, Any]:
 def is_untouched(told: Mapping[str, Any]) -> bool:
     """Whether a manifest says what it said when it was made."""
     return told.get("hash") == digest_of(told) and told.get("viewId") == f"view_{str(told['hash'])[:16]}"
+
+
+def is_touched_manifest(event: Event) -> bool:
+    """Whether an event is a manifest that no longer says what it said when it was made."""
+    return isinstance(event, Note) and event.name == NAME and not is_untouched(event.as_json()["data"])
 
 
 def digest_of(told: Mapping[str, Any]) -> str:

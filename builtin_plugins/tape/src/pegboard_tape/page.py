@@ -5,7 +5,7 @@ from html import escape
 from typing import Final
 
 from pegboard_tape.printing import clock, count, day, duration, one_line, safe
-from pegboard_tape.timeline import Line, RunShown
+from pegboard_tape.timeline import Line, RunShown, title
 
 _WIDTH: Final = 1000
 _LABEL: Final = 290  # where the names end and the time begins
@@ -53,12 +53,10 @@ def page(session: str, directory: str, runs: Sequence[RunShown]) -> str:
 
 
 def _section(run: RunShown) -> str:
-    parts = [f"Run {run.number}", run.reason, run.model, count(run.steps, "step")]
-    if run.usage.input_tokens or run.usage.output_tokens:
-        parts.append(f"{run.usage.input_tokens:,} tokens in, {run.usage.output_tokens:,} out")
-    title = " · ".join(part for part in (*parts, duration(run.ms)) if part)
     lines = "".join(_item(line) for line in run.lines if line.text or line.kind == "tool")
-    return f"<section><h2>{_text(title)}</h2>{_drawing(run)}<ol>{lines}</ol></section>"
+    return (
+        f"<section><h2>{_text(f'{title(run)} · {run.model}'.strip(' ·'))}</h2>{_drawing(run)}<ol>{lines}</ol></section>"
+    )
 
 
 def _item(line: Line) -> str:

@@ -23,6 +23,8 @@ from pegboard import (
 )
 
 from pegboard_tape.facts import fact_of
+from pegboard_tape.printing import count, duration
+from pegboard_tape.redact import MASK
 from pegboard_tape.view import effective
 
 
@@ -61,7 +63,7 @@ class Line:
 
 @dataclass(slots=True)
 class RunShown:
-    """One run; `reason` is "under way" until it has an end."""
+    """One run; `reason` is "under way" until it has an end, `masked` counts the secrets that were masked in it."""
 
     number: int
     began: float
@@ -72,6 +74,7 @@ class RunShown:
     ended: float = 0.0
     ms: float = 0.0
     steps: int = 0
+    masked: int = 0
     usage: Usage = field(default_factory=Usage)
     lines: list[Line] = field(default_factory=list)
 
@@ -86,6 +89,7 @@ class RunShown:
             "reason": self.reason,
             "ms": self.ms,
             "steps": self.steps,
+            "masked": self.masked,
             "usage": {"input_tokens": self.usage.input_tokens, "output_tokens": self.usage.output_tokens},
             "lines": [line.as_json() for line in self.lines],
         }
@@ -129,6 +133,8 @@ class _Telling:
                 self._settle(entry, event)
             case _:
                 self._say(entry, event)
+        if self.runs:
+            self.runs[-1].masked += fact_of(event).text.count(MASK)
 
     def _say(self, entry: Entry, event: Event) -> None:
         match event:
@@ -184,3 +190,14 @@ def _argument(value: Any) -> str:
     return json.dumps(
         shown, ensure_ascii=False, default=lambda one: dict(one) if isinstance(one, Mapping) else repr(one)
     )
+
+
+def title(run: RunShown) -> str:
+    """Return a run in one line: how it ended, its steps, its tokens, its time."""
+    parts = [f"run {run.number}", run.reason]
+    parts += [f"goes on with run {run.resumes}"] if run.resumes else []
+    parts.append(count(run.steps, "step"))
+    if run.usage.input_tokens or run.usage.output_tokens:
+        parts.append(f"{run.usage.input_tokens:,} tokens in, {run.usage.output_tokens:,} out")
+    parts += [f"{count(run.masked, 'secret')} masked"] if run.masked else []
+    return " · ".join([*parts, duration(run.ms)])

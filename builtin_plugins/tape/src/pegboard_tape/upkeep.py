@@ -12,6 +12,8 @@ from typing import Any, Final
 from pegboard import PegboardError
 
 from pegboard_tape.heads import PAUSED, UNDER_WAY, heads
+from pegboard_tape.manifest import is_touched_manifest
+from pegboard_tape.redact import MASK
 from pegboard_tape.rows import blob_of, entry_from, tags
 from pegboard_tape.schema import NEVER_GOES, connect
 from pegboard_tape.store import TapeStore
@@ -64,6 +66,8 @@ def _session_problems(
             continue
         if entry.session != session:
             yield f"session {session}: entry {identity} says that it is of session {entry.session}"
+        if is_touched_manifest(entry.event):
+            yield f"session {session}: entry {identity} is a manifest that was changed after it was made"
     if expected != last:
         yield f"session {session}: its last entry should be {last} and is {expected}"
 
@@ -160,10 +164,14 @@ def statistics(connection: sqlite3.Connection) -> dict[str, Any]:
         "SELECT total(json_extract(payload, '$.usage.input_tokens')), "
         "total(json_extract(payload, '$.usage.output_tokens')) FROM entry WHERE name = 'run_end'"
     ).fetchone()
+    (masked,) = connection.execute(
+        "SELECT total((length(text) - length(replace(text, ?1, ''))) / length(?1)) FROM entry", (MASK,)
+    ).fetchone()
     (sessions,) = connection.execute("SELECT count(*) FROM session").fetchone()
     return {
         "sessions": sessions,
         "entries": dict(connection.execute("SELECT kind, count(*) FROM entry GROUP BY kind").fetchall()),
+        "masked": int(masked),
         "tokens": {"input": int(used[0]), "output": int(used[1])},
         "tools": [
             {"name": name, "calls": calls, "ms": ms or 0.0, "failed": failed or 0} for name, calls, ms, failed in tools

@@ -54,7 +54,8 @@ def stats(context: click.Context, as_json: bool) -> None:
     entries = sum(told["entries"].values())
     click.echo(f"{told['path']} · {size(told['bytes'])}, {count(told['blobs'], 'blob')} of {size(told['blob_bytes'])}")
     click.echo(f"{count(told['sessions'], 'session')} · {count(entries, 'entry', 'entries')}")
-    click.echo(f"{told['tokens']['input']:,} tokens in, {told['tokens']['output']:,} out")
+    masked = f" · {count(told['masked'], 'secret')} masked" if told["masked"] else ""
+    click.echo(f"{told['tokens']['input']:,} tokens in, {told['tokens']['output']:,} out{masked}")
     for tool in told["tools"]:
         mean = duration(tool["ms"] / tool["calls"])
         failed = f"{tool['failed']} failed" if tool["failed"] else ""

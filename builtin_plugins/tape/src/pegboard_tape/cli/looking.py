@@ -15,7 +15,7 @@ from pegboard_tape.page import page
 from pegboard_tape.printing import clock, count, day, duration, one_line
 from pegboard_tape.search import Found, Query, search
 from pegboard_tape.store import TapeStore
-from pegboard_tape.timeline import Line, RunShown, timeline
+from pegboard_tape.timeline import Line, RunShown, timeline, title
 from pegboard_tape.tools import bound, entries_of, hits_as_json
 from pegboard_tape.words import fold, terms
 
@@ -78,19 +78,10 @@ def _print_runs(identity: str, runs: list[RunShown]) -> None:
     if not runs:
         click.echo(f"session {identity} has had no run")
     for place, run in enumerate(runs):
-        click.echo("\n" * bool(place) + _title(run))
+        click.echo("\n" * bool(place) + title(run))
         for line in run.lines:
             if line.text or line.kind == "tool":
                 _print_line(line)
-
-
-def _title(run: RunShown) -> str:
-    parts = [f"run {run.number}", run.reason]
-    parts += [f"goes on with run {run.resumes}"] if run.resumes else []
-    parts += [count(run.steps, "step")]
-    if run.usage.input_tokens or run.usage.output_tokens:
-        parts.append(f"{run.usage.input_tokens:,} tokens in, {run.usage.output_tokens:,} out")
-    return " · ".join([*parts, duration(run.ms)])
 
 
 def _print_line(line: Line) -> None:
