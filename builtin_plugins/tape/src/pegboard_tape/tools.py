@@ -43,7 +43,6 @@ def _search(store: Callable[[], TapeStore]) -> Tool:
         effect="read",
         exposure="system-model",
         summarize=lambda found: f"Found {len(found)} tape entries.",
-        examples=["What did we decide about retries before?"],
     )
     async def tape_search(
         query: Text,
