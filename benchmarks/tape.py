@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import random
-import resource
 import sqlite3
 import statistics
 import subprocess
@@ -23,7 +22,6 @@ from typing import Any
 
 from common import machine
 from pegboard import Entry, Event, Note, Returned, Said
-from pegboard.frozen import freeze
 from pegboard.testing.jsonl import JsonlStore
 from pegboard_tape.anchors import cursor_of
 from pegboard_tape.rows import Row, insert, row_of
@@ -122,7 +120,7 @@ def texts(seed: int = 1) -> Iterator[str]:
 def event(session: str, number: int, text: str) -> Event:
     """Make what a session is mostly made of; every 200th is an anchor."""
     if number % 200 == 0:
-        state = freeze({"state": {"summary": text, "cursorOrderSeq": number}})
+        state = {"state": {"summary": text, "cursorOrderSeq": number}}
         return Note(session, 1, float(number), "tape", "compaction/auto", state)
     if number % 2:
         return Said(session, 1, float(number), 1, text)
@@ -318,12 +316,13 @@ def lines(store: TapeStore, folder: Path) -> None:
 def memory(store: TapeStore) -> None:
     """What a process needs that opens the store and searches it."""
     code = (
-        "import asyncio, resource, sys\nfrom pathlib import Path\nimport pegboard_tape.search as s\n"
-        "from pegboard_tape.store import TapeStore\nbare = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "store = TapeStore(Path(sys.argv[1]))\n"
+        "import asyncio, sys\nfrom pathlib import Path\nimport pegboard_tape.search as s\n"
+        "from pegboard_tape.store import TapeStore\n"
+        "def rss(): return int(Path('/proc/self/statm').read_text().split()[1]) * 4096 // 2**20\n"
+        "bare = rss()\nstore = TapeStore(Path(sys.argv[1]))\n"
         "asyncio.run(store.look(lambda c: s.search(c, store.blobs.get, s.Query('database'))))\n"
         "asyncio.run(store.look(lambda c: s.search(c, store.blobs.get, s.Query('zzqqxx'))))\n"
-        "print(bare // 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)"
+        "print(bare, rss())"
     )
     ended = subprocess.run([sys.executable, "-c", code, store.path.parent], capture_output=True, text=True, check=True)
     bare, used = ended.stdout.split()
@@ -348,7 +347,6 @@ def main() -> None:
             lines(store, folder)
             memory(store)
             store.close()
-    print(f"\nthis script itself: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MB at most")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from pegboard import (
     Usage,
     UsageError,
 )
-from pegboard.frozen import freeze
 from pegboard.testing.samples import every_event, numbered
 from pegboard_tape.jsonl import export_lines, import_lines
 from pegboard_tape.page import page
@@ -62,7 +61,7 @@ def a_run(
         StepStart(*head, at, 1),
         Said(*head, at, 1, "Where is it?"),
         Replied(*head, at + 1.5, 1, "", (ToolCall("c1", "grep", '{"pattern": "guard"}'),)),
-        Called(*head, at + 1.5, 1, "c1", "grep", freeze({"pattern": "guard"}), "read", "workspace"),
+        Called(*head, at + 1.5, 1, "c1", "grep", {"pattern": "guard"}, "read", "workspace"),
         Returned(*head, at + 2, 1, "c1", "grep", "ok", None, "14 matches", "dispatch.py:104", None, 512.0),
         StepEnd(*head, at + 2, 1, used),
         StepStart(*head, at + 2, 2),
@@ -196,7 +195,7 @@ def test_the_page_and_the_timeline_take_any_record() -> None:
 
 
 def test_what_was_retracted_is_shown_as_gone() -> None:
-    events = [*a_run(), Note(ID, 1, 1e9, "tape", "message/retracted", freeze({"entry": 4}))]
+    events = [*a_run(), Note(ID, 1, 1e9, "tape", "message/retracted", {"entry": 4})]
     (run,) = timeline(numbered(events))
 
     assert [(line.text, line.counts) for line in run.lines if line.who == "you"] == [("Where is it?", False)]

@@ -21,7 +21,6 @@ from pegboard import (
     UserMessage,
     tool,
 )
-from pegboard.frozen import thaw
 from pegboard.testing import ScriptedModel, call
 from pegboard_tape.fitting import Budget, cost, cut, elide
 from pegboard_tape.ledger import Part
@@ -48,7 +47,9 @@ async def tell(agent: Agent, text: str) -> str:
 
 async def notes(agent: Agent, name: str) -> list[dict[str, Any]]:
     entries = await agent.host.entries(agent.id)
-    return [thaw(entry.event.data) for entry in entries if isinstance(entry.event, Note) and entry.event.name == name]
+    return [
+        entry.event.as_json()["data"] for entry in entries if isinstance(entry.event, Note) and entry.event.name == name
+    ]
 
 
 def texts(messages: Sequence[Message]) -> list[str]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from pegboard import Agent, Definition, Entry, Host, Note, Said, SessionStart, tool
-from pegboard.frozen import freeze, thaw
 from pegboard.testing import ScriptedModel
 from pegboard_tape.jsonl import export_lines, import_lines
 from pegboard_tape.pack import Tape
@@ -48,7 +47,7 @@ async def told(agent: Agent, tool: str, **arguments: Any) -> Any:
 async def links(agent: Agent) -> list[dict[str, Any]]:
     entries = await agent.host.entries(agent.id)
     found = [entry.event for entry in entries if isinstance(entry.event, Note)]
-    return [thaw(note.data) for note in found if note.name == "subagent/tape_linked"]
+    return [note.as_json()["data"] for note in found if note.name == "subagent/tape_linked"]
 
 
 def sources(hits: Any) -> list[str]:
@@ -127,7 +126,7 @@ async def test_a_session_of_somebody_else_is_not_read_even_with_a_link(
     last = len(await kept.read(agent.id))
     await host.dispose(agent)
     await kept.append(
-        agent.id, [Entry(last + 1, Note(agent.id, 1, 1.0, "evil", "subagent/tape_linked", freeze(claim)))], expect=last
+        agent.id, [Entry(last + 1, Note(agent.id, 1, 1.0, "evil", "subagent/tape_linked", claim))], expect=last
     )
     again = await host.create_agent(session=await host.open_session(agent.id), model=ScriptedModel())
     assert "linked_tape_unauthorized" in await told(again, "tape_context", entryIds=[2], sourceSessionId=stranger)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pegboard import Called, Entry, Event, Note, Replied, Returned, Said, ToolCall
-from pegboard.frozen import freeze
 from pegboard_tape.facts import fact_of
 from pegboard_tape.search import RANKED, Found, Query, search
 from pegboard_tape.store import TapeStore
@@ -103,9 +102,7 @@ async def test_the_newest_come_first_up_to_the_limit(store: TapeStore) -> None:
 
 async def test_kinds_and_times_choose(store: TapeStore) -> None:
     """TP3: bounds are inclusive."""
-    await keep(
-        store, "word one", "word two", "word three", Note(ID, 1, 1004.0, "tape", "handoff/x", freeze({"a": "word"}))
-    )
+    await keep(store, "word one", "word two", "word three", Note(ID, 1, 1004.0, "tape", "handoff/x", {"a": "word"}))
 
     assert await ids(store, "word", kinds=("anchor",)) == [4]
     assert await ids(store, "word", kinds=("message", "anchor"), start=1002.0, end=1003.0) == [3, 2]
@@ -124,10 +121,10 @@ async def test_another_session_is_never_found(store: TapeStore) -> None:
 
 async def test_what_does_not_count_is_not_found(store: TapeStore) -> None:
     """TP7 to TP9, TP37: retracted, superseded and pending facts."""
-    await keep(store, "wrong word", Note(*HEAD, "p", "message/revised", freeze({"entry": 1, "text": "right word"})))
+    await keep(store, "wrong word", Note(*HEAD, "p", "message/revised", {"entry": 1, "text": "right word"}))
     reply = Replied(*HEAD, 1, "", (ToolCall("c1", "grep", "{}"),))
-    call = Called(*HEAD, 1, "c1", "grep", freeze({"pattern": "word"}), "read", "p")
-    await keep(store, reply, call, Note(*HEAD, "p", "execution/x", freeze({"a": "word"})))
+    call = Called(*HEAD, 1, "c1", "grep", {"pattern": "word"}, "read", "p")
+    await keep(store, reply, call, Note(*HEAD, "p", "execution/x", {"a": "word"}))
 
     assert await ids(store, "word") == [2]
     await keep(store, Returned(*HEAD, 1, "c1", "grep", "ok", None, "", "a word", None, 1.0))
@@ -189,11 +186,11 @@ def _drawn(draw: st.DrawFn, kind: str) -> Event:
         case "reply":
             return Replied(*HEAD, 1, text, tuple(ToolCall(draw(CALLS), "t", "{}") for _ in range(1)))
         case "call":
-            return Called(*HEAD, 1, draw(CALLS), "t", freeze({"a": text}), "read", "p")
+            return Called(*HEAD, 1, draw(CALLS), "t", {"a": text}, "read", "p")
         case "return":
             return Returned(*HEAD, 1, draw(CALLS), "t", "ok", None, "", text, None, 1.0)
     data = {"entry": draw(st.integers(1, 6)), "text": text}
-    return Note(*HEAD, "p", "message/retracted" if kind == "retract" else "message/revised", freeze(data))
+    return Note(*HEAD, "p", "message/retracted" if kind == "retract" else "message/revised", data)
 
 
 @pytest.fixture(scope="module")

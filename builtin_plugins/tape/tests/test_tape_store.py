@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from pegboard import Note, PegboardError, SessionStore
-from pegboard.frozen import freeze
 from pegboard.testing import StoreContract
 from pegboard.testing.samples import check_dense, numbered, said, texts_of
 from pegboard_tape import schema
@@ -143,7 +142,7 @@ def test_a_store_that_was_closed_says_so(store: TapeStore) -> None:
 
 async def test_an_event_of_one_origin_is_kept_once(store: TapeStore) -> None:
     """TPS 2.1: the same key gives the row that is there, also to those who race; other data under it is an error."""
-    event = Note(ID, 0, 1.0, "tape", "fork/merge", freeze({"count": 1}))
+    event = Note(ID, 0, 1.0, "tape", "fork/merge", {"count": 1})
     raced = await asyncio.gather(*(store.append_once(ID, "fork:1", event) for _ in range(8)))
 
     assert sorted(raced) == [(1, False)] * 7 + [(1, True)]
@@ -203,7 +202,7 @@ async def test_a_session_that_was_forgotten_begins_as_another_incarnation(store:
 async def test_a_manifest_that_was_changed_is_found(store: TapeStore) -> None:
     """TPS 2.8: it is told, never dropped."""
     good = manifest({"included": [[1, 2]]}, 1.0)
-    notes = [Note(ID, 1, 1.0, "tape", "view/assembled", freeze(data)) for data in (good, {**good, "included": []})]
+    notes = [Note(ID, 1, 1.0, "tape", "view/assembled", data) for data in (good, {**good, "included": []})]
     await store.append(ID, numbered(notes), expect=0)
 
     assert await verify(store) == [f"session {ID}: entry 2 is a manifest that was changed after it was made"]

@@ -3,7 +3,6 @@
 from typing import Any
 
 from pegboard import Called, Entry, Note, Replied, Returned, Said, StepEnd, StepStart, ToolCall, Usage
-from pegboard.frozen import freeze
 from pegboard_tape.facts import fact_of
 from pegboard_tape.view import effective
 
@@ -20,7 +19,7 @@ def replied(text: str, *calls: str) -> Replied:
 
 
 def called(call: str, word: str = "x") -> Called:
-    return Called(*HEAD, 1, call, "grep", freeze({"pattern": word}), "read", "workspace")
+    return Called(*HEAD, 1, call, "grep", {"pattern": word}, "read", "workspace")
 
 
 def returned(call: str, content: str = "found") -> Returned:
@@ -28,7 +27,7 @@ def returned(call: str, content: str = "found") -> Returned:
 
 
 def note(name: str, pack: str = "tape", **data: Any) -> Note:
-    return Note(*HEAD, pack, name, freeze(data))
+    return Note(*HEAD, pack, name, data)
 
 
 def retracted(entry: Any) -> Note:
