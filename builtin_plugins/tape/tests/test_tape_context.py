@@ -251,8 +251,8 @@ def test_a_manifest_has_one_hash_whatever_the_order_and_the_time() -> None:
 
 
 def test_entries_that_follow_each_other_are_one_range() -> None:
-    assert ranges([3, 5, 9, 12], [3, 5, 9, 12]) == [[3, 12]]
-    assert ranges([3, 9, 12], [3, 5, 9, 12]) == [[3, 3], [9, 12]]
+    assert ranges([3, 5, 9, 12], [3, 5, 9, 12]) == ((3, 12),)
+    assert ranges([3, 9, 12], [3, 5, 9, 12]) == ((3, 3), (9, 12))
 
 
 @given(

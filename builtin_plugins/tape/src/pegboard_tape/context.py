@@ -5,7 +5,6 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from pegboard import (
     Agent,
@@ -23,10 +22,11 @@ from pegboard import (
 )
 
 from pegboard_tape.anchors import COMPACTION, OVERFLOW
-from pegboard_tape.fitting import Budget, checkpoint_part, cost, cut, elide
+from pegboard_tape.fitting import Budget, cost, cut, elide
 from pegboard_tape.ledger import Ledger, Part, estimate
-from pegboard_tape.manifest import NAME, manifest, ranges
+from pegboard_tape.manifest import NAME, manifest
 from pegboard_tape.summary import sum_up
+from pegboard_tape.told import Told, since_checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,15 @@ class SessionContext:
         request = _Request(run.step + 1, prompt.text, self._definitions(run.snapshot.tools))
         extra = estimate(request.prompt) + estimate(request.definitions) + (estimate(run.said) if not run.step else 0)
         budget = Budget(self._window.tokens, self._window.reserve, extra)
-        told, elided = elide(await self._within(ledger, budget, COMPACTION), budget.input)
-        if cost(told) > budget.input:
+        whole = ledger.is_plain and ledger.tokens <= budget.input
+        told = Told.whole(ledger) if whole else await self._within(ledger, budget, COMPACTION)
+        if told.tokens > budget.input:
             raise PegboardError(
-                f"the window of {budget.window:,} tokens is full: this turn alone is about {cost(told):,} and "
+                f"the window of {budget.window:,} tokens is full: this turn alone is about {told.tokens:,} and "
                 f"{budget.input:,} are left for it; begin a new task, or raise packs.tape.window if the model has more"
             )
-        await self._note(ledger, request, told, elided, budget)
-        return None if ledger.is_plain and not elided else prompt.telling(part.message for part in told)
+        await self._note(ledger, request, told, budget)
+        return None if told.messages is None else prompt.telling(told.messages)
 
     @implements(hooks.wrap_model_call)
     async def recover(self, request: ModelRequest, proceed: ProceedModel) -> ModelReply:
@@ -99,13 +100,14 @@ class SessionContext:
         self._ledger.take(await agent.host.entries(agent.id, self._ledger.last))
         return self._ledger
 
-    async def _within(self, ledger: Ledger, budget: Budget, name: str) -> list[Part]:
-        """Return what is to be told, after summing up what no longer fits."""
-        if cost(_told(ledger)) > budget.input:
+    async def _within(self, ledger: Ledger, budget: Budget, name: str) -> Told:
+        """Return what is to be told, after summing up and cutting what no longer fits."""
+        if cost(since_checkpoint(ledger)) > budget.input:
             before, kept = cut(ledger.parts(), ledger.turn, budget, self._window.turns)
             if before:
                 await self._sum_up(ledger, before, kept, budget, name)
-        return _told(ledger)
+        parts, elided = elide(since_checkpoint(ledger), budget.input)
+        return Told.of(ledger, parts, elided)
 
     async def _sum_up(
         self, ledger: Ledger, before: Sequence[Part], kept: Sequence[Part], budget: Budget, name: str
@@ -126,64 +128,47 @@ class SessionContext:
         await run.note(name, {"state": state, "meta": {"by": by, "earlier": earlier.entry if earlier else None}})
         await self._follow()
 
-    async def _shorter(self, request: ModelRequest) -> list[Message] | None:
+    async def _shorter(self, request: ModelRequest) -> Sequence[Message] | None:
         """Return about half of what was told, or None if there is nothing that could be left out."""
         ledger = await self._follow()
-        before = cost(_told(ledger))
+        before = cost(since_checkpoint(ledger))
         half = Budget(int(before * 0.6), 0, 0)
-        told, elided = elide(await self._within(ledger, half, OVERFLOW), half.input)
-        if cost(told) >= before:
+        told = await self._within(ledger, half, OVERFLOW)
+        if told.messages is None or told.tokens >= before:
             return None
-        asked = _Request(request.step, request.prompt, self._definitions(request.tools))
-        await self._note(ledger, asked, told, elided, half)
-        return [part.message for part in told]
+        await self._note(ledger, _Request(request.step, request.prompt, self._definitions(request.tools)), told, half)
+        return told.messages
 
-    async def _note(
-        self, ledger: Ledger, request: _Request, told: Sequence[Part], elided: Sequence[int], budget: Budget
-    ) -> None:
+    async def _note(self, ledger: Ledger, request: _Request, told: Told, budget: Budget) -> None:
         """Record what a request is made of."""
         run = self._agent.current_run
         if run is None:
             return
         self._requests += 1
+        checkpoint = ledger.checkpoint
         parts = {
             "session": self._agent.id,
             "run": run.number,
             "step": request.step,
             "requestSeq": self._requests,
             "latestEntryId": ledger.last,
-            **_contents(ledger, told),
-            "elided": list(elided),
-            "tokenBudget": {**asdict(budget), "input": budget.input, "estimate": cost(told)},
+            "reconstructionAnchorEntryId": checkpoint.entry if checkpoint else None,
+            "included": told.included,
+            "excludedRanges": [[1, checkpoint.cursor - 1, "summed up"]] if checkpoint else [],
+            "elided": told.elided,
+            "tokenBudget": {**asdict(budget), "input": budget.input, "estimate": told.tokens},
             "hashes": {
-                "prompt": _sha256(request.prompt.encode("utf-8", "replace")),
-                "toolDefinitions": _sha256(request.definitions.encode()),
-                "messages": _sha256(b"".join(part.digest for part in told)),
+                "prompt": _sha256(request.prompt),
+                "toolDefinitions": _sha256(request.definitions),
+                "messages": told.digest,
             },
         }
         await run.note(NAME, manifest(parts, time.time()))
-
-
-def _told(ledger: Ledger) -> list[Part]:
-    parts = ledger.parts()
-    return [checkpoint_part(ledger.checkpoint), *parts] if ledger.checkpoint else parts
-
-
-def _contents(ledger: Ledger, told: Sequence[Part]) -> dict[str, Any]:
-    """Return which entries are in, and which are out and why."""
-    checkpoint = ledger.checkpoint
-    order = [part.entry for part in ledger.parts()]
-    included = [part.entry for part in told if checkpoint is None or part.entry != checkpoint.entry]
-    return {
-        "reconstructionAnchorEntryId": checkpoint.entry if checkpoint else None,
-        "included": ranges(included, order),
-        "excludedRanges": [[1, checkpoint.cursor - 1, "summed up"]] if checkpoint else [],
-    }
 
 
 def _definitions(tools: tuple[Tool, ...]) -> str:
     return json.dumps([tool.definition for tool in tools], sort_keys=True)
 
 
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()

@@ -39,16 +39,24 @@ class Part:
 
 class Ledger:
     """Follows one session, from an entry on. `last` is the newest entry that it knows, `turn` the one where the turn
-    under way began: what is later is never given up.
+    under way began: what is later is never given up. `first` and `newest` are the entries of the first and the last
+    message so far, `tokens` what all of them cost.
     """
 
     def __init__(self, first: int = 1) -> None:
-        self.last, self.turn = first - 1, 0
+        self.last = first - 1
+        self.turn = self.first = self.newest = self.tokens = 0
         self.checkpoint: Checkpoint | None = None
         self._messages = Messages()
         self._parts: list[Part] = []
         self._results: dict[str, int] = {}
         self._corrections: dict[int, Event] = {}
+        self._digest = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """What stands for all messages so far."""
+        return self._digest.hexdigest()
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Follow the record."""
@@ -80,8 +88,14 @@ class Ledger:
         self._messages.take(event)
         for message in self._messages.all:
             source = self._results.get(message.call_id, entry.id) if isinstance(message, ToolResult) else entry.id
-            self._parts.append(Part.of(source, message))
+            self._add(Part.of(source, message))
         self._messages.all.clear()
+
+    def _add(self, part: Part) -> None:
+        self._parts.append(part)
+        self._digest.update(part.digest)
+        self.tokens += part.tokens
+        self.first, self.newest = self.first or part.entry, part.entry
 
 
 def estimate(text: str) -> int:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from pegboard import Event, Note
@@ -40,16 +40,14 @@ def digest_of(told: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(counted, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-def ranges(entries: Iterable[int], between: Sequence[int]) -> list[list[int]]:
-    """Return entries as ranges [first, last]: those that follow each other in `between` are one."""
+def ranges(entries: Iterable[int], between: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return entries as ranges (first, last): those that follow each other in `between` are one."""
     places = {entry: place for place, entry in enumerate(between)}
-    found: list[list[int]] = []
+    found: list[tuple[int, int]] = []
     last = -2
     for entry in entries:
         place = places.get(entry, -2)
-        if found and place == last + 1:
-            found[-1][1] = entry
-        else:
-            found.append([entry, entry])
+        first = found.pop()[0] if found and place == last + 1 else entry
+        found.append((first, entry))
         last = place
-    return found
+    return tuple(found)
