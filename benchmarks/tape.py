@@ -133,16 +133,26 @@ def plain(path: Path, sync: str) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute(f"PRAGMA synchronous={sync}")
     connection.execute(PLAIN)
+    connection.execute("CREATE VIRTUAL TABLE word USING fts5(text, content='entry', content_rowid='seq')")
     return connection
 
 
-def insert_plain(connection: sqlite3.Connection, session: str, entry: Entry, text: str) -> None:
-    """Write one row, with its JSON."""
+def text_of(entry: Entry) -> str:
+    """Return what is searched for in an entry."""
+    shape = entry.event.as_json()
+    return str(shape.get("text") or shape.get("content") or shape.get("data"))
+
+
+def insert_plain(connection: sqlite3.Connection, session: str, entry: Entry, index: bool = False) -> None:
+    """Write one row, with its JSON; with `index` also into FTS5."""
     payload = json.dumps(entry.event.as_json(), ensure_ascii=False)
-    connection.execute(
+    text = text_of(entry)
+    cursor = connection.execute(
         "INSERT INTO entry(session, id, ts, text, payload) VALUES(?, ?, ?, ?, ?)",
         (session, entry.id, entry.event.ts, text, payload),
     )
+    if index:
+        connection.execute("INSERT INTO word(rowid, text) VALUES(?, ?)", (cursor.lastrowid, text))
 
 
 def told(name: str, entries: int, seconds: float, floor: float = 0.0) -> float:
@@ -164,7 +174,7 @@ def one_by_one(folder: Path) -> None:
         began = time.perf_counter()
         for entry in made:
             connection.execute("BEGIN IMMEDIATE")
-            insert_plain(connection, "0" * 8, entry, "x")
+            insert_plain(connection, "0" * 8, entry)
             connection.execute("COMMIT")
         floor = told(f"plain SQLite, {sync}, no index of words", ALONE, time.perf_counter() - began)
         connection.close()
@@ -197,15 +207,18 @@ def _appending(store: Any, made: list[Entry]) -> float:
 def many_writers(folder: Path) -> None:
     """32 sessions append at once, every entry on the disk when it is acknowledged; both group what waits."""
     print(f"\nappend, {WRITERS} writers at once, durable ({WRITERS * EACH} entries, median of 3)")
-    rates: dict[str, list[float]] = {"plain": [], "tape": []}
+    rates: dict[str, list[float]] = {"none": [], "fts5": [], "tape": []}
     for turn in range(3):
-        writer = Writer(plain(folder / f"many{turn}.db", "FULL"), lambda error: RuntimeError(str(error)), True)
+        for index in ("none", "fts5"):
+            writer = Writer(
+                plain(folder / f"many{index}{turn}.db", "FULL"), lambda error: RuntimeError(str(error)), True
+            )
 
-        async def append_plain(entry: Entry, writer: Writer = writer) -> None:
-            await writer.run(lambda connection: insert_plain(connection, entry.session, entry, "x"))
+            async def append_plain(entry: Entry, writer: Writer = writer, index: bool = index == "fts5") -> None:
+                await writer.run(lambda connection: insert_plain(connection, entry.session, entry, index))
 
-        rates["plain"].append(_at_once(append_plain))
-        writer.close()
+            rates[index].append(_at_once(append_plain))
+            writer.close()
         store = TapeStore(folder / f"many{turn}", durable=True)
 
         async def append_tape(entry: Entry, store: TapeStore = store) -> None:
@@ -213,16 +226,24 @@ def many_writers(folder: Path) -> None:
 
         rates["tape"].append(_at_once(append_tape))
         store.close()
-    floor = statistics.median(rates["plain"])
-    told("plain SQLite, the same writing thread, no index", WRITERS * EACH, WRITERS * EACH / floor)
-    told("tape  (budget 60 %)", WRITERS * EACH, WRITERS * EACH / statistics.median(rates["tape"]), floor)
+    entries, median = WRITERS * EACH, {name: statistics.median(found) for name, found in rates.items()}
+    told("plain SQLite, the same writing thread, no index", entries, entries / median["none"])
+    told("plain SQLite with an FTS5 index (words, no CJK)", entries, entries / median["fts5"], median["none"])
+    told("tape  (budget 60 %)", entries, entries / median["tape"], median["none"])
 
 
 def _at_once(append: Callable[[Entry], Awaitable[None]]) -> float:
+    made = {
+        number: [
+            Entry(place, event(f"{number:08x}", place, text))
+            for place, text in zip(range(1, EACH + 1), texts(number), strict=False)
+        ]
+        for number in range(WRITERS)
+    }
+
     async def client(number: int) -> None:
-        session = f"{number:08x}"
-        for place, text in zip(range(1, EACH + 1), texts(number), strict=False):
-            await append(Entry(place, event(session, place, text)))
+        for entry in made[number]:
+            await append(entry)
 
     async def main() -> float:
         began = time.perf_counter()

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from pegboard_tape.writer import Refused
 
 LARGEST: Final = 256 * 1024  # characters of JSON; what is larger is kept as a blob
 _BLOB: Final = "blob"
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 _INSERT: Final = (
     "INSERT INTO entry(session, id, kind, name, ref, ts, provenance, text, payload) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
@@ -42,30 +43,41 @@ def row_of(event: Event, keep: Callable[[bytes], str], provenance: str | None = 
     return Row(event.ts, fact_of(event), payload, provenance)
 
 
-def insert(connection: sqlite3.Connection, session: str, rows: Iterable[Row], expect: int | None) -> int:
+def insert(connection: sqlite3.Connection, session: str, rows: Sequence[Row], expect: int | None) -> int:
     """Write rows after the last one of a session, with what the index needs; returns the id of the last.
 
     Raises:
         Refused: with a Conflict, if `expect` is not the id of the session's last entry.
     """
-    found = connection.execute("SELECT key, last FROM session WHERE id = ?", (session,)).fetchone()
-    key, last = found or (None, 0)
-    if expect is not None and expect != last:
-        told = f"session {session} has {last} entries, not {expect}: it went on elsewhere; open it again"
-        raise Refused(Conflict(told))
-    for row in rows:
-        if key is None:
-            began = "INSERT INTO session(id, incarnation, last) VALUES(?, ?, 0)"
-            key = connection.execute(began, (session, uuid.uuid4().hex)).lastrowid
-        last += 1
+    key, last = _make_room(connection, session, len(rows), expect)
+    for identity, row in enumerate(rows, last - len(rows) + 1):
         fact, text = row.fact, clean(row.fact.text)
-        values = (key, last, fact.kind, clean(fact.name), fact.ref and clean(fact.ref), row.ts, row.provenance)
+        values = (key, identity, fact.kind, clean(fact.name), fact.ref and clean(fact.ref), row.ts, row.provenance)
         seq = connection.execute(_INSERT, (*values, text, row.payload)).lastrowid
         if text:
             told_of = (seq, indexed(text), tags(key, fact.kind))
             connection.execute("INSERT INTO word(rowid, text, tag) VALUES(?, ?, ?)", told_of)
-    connection.execute("UPDATE session SET last = ? WHERE key = ?", (last, key))
     return last
+
+
+def _make_room(connection: sqlite3.Connection, session: str, count: int, expect: int | None) -> tuple[int, int]:
+    """Count rows that are about to be written; returns the session's key, and the id that the last of them has."""
+    grown: tuple[int, int] | None = connection.execute(
+        "UPDATE session SET last = last + ?1 WHERE id = ?2 AND last = coalesce(?3, last) RETURNING key, last",
+        (count, session, expect),
+    ).fetchone()
+    if grown is not None:
+        return grown
+    found = connection.execute("SELECT last FROM session WHERE id = ?", (session,)).fetchone()
+    if found or expect:
+        there = found[0] if found else 0
+        told = f"session {session} has {there} entries, not {expect}: it went on elsewhere; open it again"
+        raise Refused(Conflict(told))
+    if not count:
+        return 0, 0
+    begin = "INSERT INTO session(id, incarnation, last) VALUES(?, ?, ?) RETURNING key, last"
+    begun: tuple[int, int] = connection.execute(begin, (session, uuid.uuid4().hex, count)).fetchone()
+    return begun
 
 
 def tags(session: Any, kind: str) -> str:
@@ -114,7 +126,7 @@ def blob_of(payload: str) -> str | None:
 
 
 def _json(shape: Any) -> str:
-    text = json.dumps(shape, ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(shape)
     try:
         text.encode()
     except UnicodeEncodeError:  # a lone surrogate, which only an escape can hold

@@ -18,7 +18,7 @@ _NEVER_CHANGES: Final = """CREATE TRIGGER entry_never_changes BEFORE UPDATE ON e
     BEGIN SELECT RAISE(ABORT, 'entries never change'); END"""
 # REPLACE deletes without asking the triggers on DELETE.
 _NEVER_REPLACED: Final = """CREATE TRIGGER entry_never_replaced BEFORE INSERT ON entry WHEN
-    NEW.id <= (SELECT last FROM session WHERE key = NEW.session)
+    EXISTS(SELECT 1 FROM entry WHERE session = NEW.session AND id = NEW.id)
     OR EXISTS(SELECT 1 FROM entry WHERE seq = NEW.seq)
     OR EXISTS(SELECT 1 FROM entry WHERE session = NEW.session AND provenance = NEW.provenance)
     BEGIN SELECT RAISE(ABORT, 'entries are never replaced'); END"""

@@ -23,24 +23,44 @@ class Refused(Exception):
         self.error = error
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class _Job(Generic[_T]):
     work: Work[_T]
     durable: bool
     loop: asyncio.AbstractEventLoop
     future: "asyncio.Future[_T]"
 
-    def tell(self, result: Any, error: Exception | None = None) -> None:
-        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._settle, result, error)
+    async def end(self) -> _T:
+        """Wait for the end of the work; being cancelled meanwhile is raised after it."""
+        cancelled: asyncio.CancelledError | None = None
+        while True:
+            try:
+                result = await self.future
+                break
+            except asyncio.CancelledError as error:
+                cancelled = error
+                if not self.future.cancelled():
+                    break
+                self.future = self.loop.create_future()
+            except Exception:
+                if cancelled is None:
+                    raise
+                break
+        if cancelled is not None:
+            raise cancelled
+        return result
 
-    def _settle(self, result: Any, error: Exception | None) -> None:
+    def settle(self, result: Any, error: Exception | None) -> None:
+        """Say how the work ended; in the loop of whoever waits."""
         if self.future.done():
             return
         if error is None:
             self.future.set_result(result)
         else:
             self.future.set_exception(error)
+
+
+_Ended = tuple[_Job[Any], Any, Exception | None]
 
 
 class Writer:
@@ -72,18 +92,9 @@ class Writer:
         if not self._thread.is_alive():
             self._thread.start()
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[_T] = loop.create_future()
-        self._jobs.put(_Job(work, durable or self._always_durable, loop, future))
-        cancelled: asyncio.CancelledError | None = None
-        while not future.done():
-            try:
-                await asyncio.wait({future})
-            except asyncio.CancelledError as error:
-                cancelled = error
-        if cancelled is not None:
-            future.exception()
-            raise cancelled
-        return future.result()
+        job: _Job[_T] = _Job(work, durable or self._always_durable, loop, loop.create_future())
+        self._jobs.put(job)
+        return await job.end()
 
     def close(self) -> None:
         """Finish what waits, and close the connection; once."""
@@ -119,8 +130,7 @@ class Writer:
                     self._write([job])
                 return
             told = [(None, self._failed(error) if isinstance(error, sqlite3.Error) else error)]
-        for job, (result, failure) in zip(jobs, told, strict=True):
-            job.tell(result, failure)
+        _tell([(job, result, failure) for job, (result, failure) in zip(jobs, told, strict=True)])
 
     def _commit(self, jobs: list[_Job[Any]]) -> list[tuple[Any, Exception | None]]:
         connection = self._connection
@@ -143,3 +153,18 @@ def _attempt(work: Work[Any], connection: sqlite3.Connection) -> tuple[Any, Exce
         return work(connection), None
     except Refused as refused:
         return None, refused.error
+
+
+def _tell(ended: list[_Ended]) -> None:
+    """Wake those who wait: each event loop once, however many wait in it."""
+    of_loops: dict[asyncio.AbstractEventLoop, list[_Ended]] = {}
+    for one in ended:
+        of_loops.setdefault(one[0].loop, []).append(one)
+    for loop, mine in of_loops.items():
+        with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(_settle, mine)
+
+
+def _settle(ended: list[_Ended]) -> None:
+    for job, result, error in ended:
+        job.settle(result, error)
