@@ -24,7 +24,7 @@ from common import machine
 from pegboard import Entry, Event, Note, Returned, Said
 from pegboard.testing.jsonl import JsonlStore
 from pegboard_tape.anchors import cursor_of
-from pegboard_tape.rows import Row, insert, row_of
+from pegboard_tape.rows import Row, insert
 from pegboard_tape.search import Query, search
 from pegboard_tape.store import TapeStore
 from pegboard_tape.writer import Writer
@@ -263,7 +263,7 @@ def fill(folder: Path, entries: int) -> TapeStore:
         for first in range(1, entries // 10 + 1, 2000):
             numbers = range(first, min(first + 2000, entries // 10 + 1))
             for session in SESSIONS:
-                rows = [row_of(event(session, number, next(source)), store.blobs.put) for number in numbers]
+                rows = [Row.of(event(session, number, next(source))) for number in numbers]
                 await store.write(lambda c, session=session, rows=rows: _insert(c, session, rows))
 
     asyncio.run(main())

@@ -187,7 +187,8 @@ async def test_a_session_that_was_forgotten_begins_as_another_incarnation(store:
     await store.append(other, said(other, 1, "needle"), expect=0)
     before = await store.look(_incarnations)
 
-    assert await store.write(lambda connection: forget(connection, ID)) == 1
+    assert await store.write(lambda connection: forget(connection, ID, 7)) == 0, "it went on meanwhile"
+    assert await store.write(lambda connection: forget(connection, ID, 1)) == 1
     assert await store.read(ID) == []
     await kept(store, "the new one")
     after = await store.look(_incarnations)

@@ -73,6 +73,8 @@ class SessionContext:
         budget = Budget(self._window.tokens, self._window.reserve, extra)
         whole = ledger.is_plain and ledger.tokens <= budget.input
         told = Told.whole(ledger) if whole else await self._within(ledger, budget, COMPACTION)
+        if run.signal.cancelled:
+            return None
         if told.tokens > budget.input:
             raise PegboardError(
                 f"the window of {budget.window:,} tokens is full: this turn alone is about {told.tokens:,} and "
@@ -119,6 +121,8 @@ class SessionContext:
         run.progress("summing up what was said before: the model's window is nearly full")
         messages = [part.message for part in before]
         summary, by = await sum_up(self._agent, earlier.summary if earlier else "", messages, budget.input)
+        if run.signal.cancelled:  # the summary may be half of one
+            return
         state = {
             "summary": summary,
             "cursorOrderSeq": kept[0].entry if kept else ledger.last + 1,

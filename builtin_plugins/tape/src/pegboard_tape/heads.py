@@ -11,7 +11,8 @@ from pegboard_tape.store import TapeStore
 PAUSED: Final = "paused"
 UNDER_WAY: Final = "under way"
 _NAMED: Final = (
-    "SELECT e.id, e.payload FROM session s CROSS JOIN entry e ON e.session = s.key WHERE s.id = ? AND e.name = ?"
+    "SELECT e.id, e.payload FROM session s CROSS JOIN entry e ON e.session = s.key WHERE s.id = ? AND e.name = ? "
+    "AND e.kind IN ('event', 'anchor')"
 )
 
 

@@ -5,12 +5,14 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from typing import Any, Final
 
-from pegboard import Entry, PegboardError, UsageError
+from pegboard import Entry, Event, PegboardError, UsageError
 
-from pegboard_tape.store import TapeStore
+from pegboard_tape.store import TapeStore, check_id
 
+_PLAIN: Final[dict[Any, tuple[type, ...]]] = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
 # A key in an entry: of a blob if there is one under it, else just 64 digits.
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -70,6 +72,7 @@ def _read(lines: Iterable[bytes]) -> tuple[list[Entry], list[bytes]]:
             else:
                 entries.append(Entry.from_json(shape))
                 _check_place(entries)
+                _check_fields(entries[-1].event)
         except (ValueError, TypeError, AttributeError, RecursionError, PegboardError) as error:
             raise UsageError(f"line {number} is not of a session's export: {error}; nothing was added") from None
     if not entries:
@@ -79,10 +82,19 @@ def _read(lines: Iterable[bytes]) -> tuple[list[Entry], list[bytes]]:
 
 def _check_place(entries: Sequence[Entry]) -> None:
     last = entries[-1]
+    check_id(last.session)
     if (last.session, last.id) != (entries[0].session, len(entries)):
         raise ValueError(
             f"entry {last.id} of session {last.session} is not entry {len(entries)} of {entries[0].session}"
         )
+
+
+def _check_fields(event: Event) -> None:
+    """Refuse an entry that a program could have written and Pegboard could not: whoever shows it relies on that."""
+    for field in fields(event):
+        given, wanted = getattr(event, field.name), field.type
+        if wanted in _PLAIN and not isinstance(given, _PLAIN[wanted]):
+            raise ValueError(f"its {field.name} is {type(given).__name__}")
 
 
 def _checked_blob(shape: Mapping[str, Any]) -> bytes:

@@ -62,7 +62,7 @@ def _section(run: RunShown) -> str:
 def _item(line: Line) -> str:
     took = "" if line.ms is None else duration(line.ms)
     outcome = f" → {_text(line.outcome)}" if line.outcome else ""
-    head = f'{_text(one_line(line.text, 400))}<span class="outcome {line.status}">{outcome}</span>'
+    head = f'{_text(one_line(line.text, 400))}<span class="outcome {_text(line.status)}">{outcome}</span>'
     whole = line.detail if len(line.detail) > 400 or line.kind == "tool" or "\n" in line.detail else ""
     body = f"<details><summary>{head}</summary><pre>{_text(_shortened(whole))}</pre></details>" if whole else head
     gone = "" if line.counts else ' class="gone"'

@@ -4,7 +4,7 @@ import json
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pegboard import Conflict, Entry, Event, PegboardError
@@ -23,24 +23,30 @@ _INSERT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """An entry that is ready to be written; `payload` is its JSON, or where that is kept."""
+    """An entry that is ready to be written; `payload` is its JSON, or says where that is kept."""
 
     ts: float
     fact: Fact
     payload: str
     provenance: str | None = None
 
+    @classmethod
+    def of(cls, event: Event, provenance: str | None = None) -> "Row":
+        """Return an event as a row.
 
-def row_of(event: Event, keep: Callable[[bytes], str], provenance: str | None = None) -> Row:
-    """Return an event as a row; one that is too large for a row is handed to `keep`.
+        Raises:
+            ValueError, TypeError: it holds something that is no JSON.
+        """
+        return cls(event.ts, fact_of(event), _json(event.as_json()), provenance)
 
-    Raises:
-        ValueError, TypeError: it holds something that is no JSON.
-    """
-    payload = _json(event.as_json())
-    if len(payload) > LARGEST:
-        payload = json.dumps({_BLOB: keep(payload.encode())})
-    return Row(event.ts, fact_of(event), payload, provenance)
+    @property
+    def is_large(self) -> bool:
+        """Whether its JSON is to be kept as a blob."""
+        return len(self.payload) > LARGEST
+
+    def kept_as(self, key: str) -> "Row":
+        """Return the row with the key of the blob that its JSON is kept as."""
+        return replace(self, payload=json.dumps({_BLOB: key}))
 
 
 def insert(connection: sqlite3.Connection, session: str, rows: Sequence[Row], expect: int | None) -> int:
@@ -99,7 +105,7 @@ def entry_from(identity: int, payload: str, get: Callable[[str], bytes]) -> Entr
     """Read a row back.
 
     Raises:
-        PegboardError: it is not what `row_of` makes, or its blob is gone.
+        PegboardError: it is no row of an entry, or its blob is gone.
     """
     try:
         shape = json.loads(payload)

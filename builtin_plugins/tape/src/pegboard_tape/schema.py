@@ -10,6 +10,7 @@ from pegboard import PegboardError
 
 APPLICATION_ID: Final = 0x50474254  # "PGBT"
 BUSY_SECONDS: Final = 30.0
+_OLDEST: Final = (3, 37, 0)  # STRICT tables
 _HEADER: Final = 72  # SQLite's file format: user_version at byte 60, application_id at byte 68
 
 NEVER_GOES: Final = """CREATE TRIGGER entry_never_goes BEFORE DELETE ON entry
@@ -62,6 +63,7 @@ def open_file(path: Path) -> sqlite3.Connection:
     Raises:
         PegboardError: it is a link, no file of this pack, or of a newer one; then it is as it was.
     """
+    _check_sqlite()
     _make_private(path)
     _check_header(path)
     connection = connect(path)
@@ -71,7 +73,10 @@ def open_file(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode=WAL")
     except sqlite3.Error as error:
         connection.close()
-        raise PegboardError(f"{path} can't be used: {error}; put it back as it was, or move it away") from None
+        mend = (
+            "use a Python whose SQLite has FTS5" if "fts5" in str(error) else "put it back as it was, or move it away"
+        )
+        raise PegboardError(f"{path} can't be used: {error}; {mend}") from None
     except BaseException:
         connection.close()
         raise
@@ -91,6 +96,12 @@ def connect(path: Path) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise PegboardError(f"{path} can't be opened: {error}; see who owns it and whether it is a database") from None
     return made
+
+
+def _check_sqlite() -> None:
+    if sqlite3.sqlite_version_info < _OLDEST:
+        told = f"SQLite {sqlite3.sqlite_version} is too old to keep sessions"
+        raise PegboardError(f"{told}; use a Python that has 3.37 or later, or disable pack `tape`")
 
 
 def _make_private(path: Path) -> None:

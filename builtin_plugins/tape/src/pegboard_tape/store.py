@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from pegboard import Answered, Asked, Entry, Event, PegboardError, SessionHead
 
 from pegboard_tape.blobs import Blobs
-from pegboard_tape.rows import entry_from, insert, row_of
+from pegboard_tape.rows import Row, entry_from, insert
 from pegboard_tape.schema import BUSY_SECONDS, connect, open_file
 from pegboard_tape.writer import Refused, Work, Writer
 
@@ -43,7 +43,7 @@ class TapeStore:
         for place, entry in enumerate(entries, expect + 1):
             if (entry.session, entry.id) != (session, place):
                 raise ValueError(f"entry {entry.id} of session {entry.session} is not entry {place} of {session}")
-        rows = [row_of(entry.event, self.blobs.put) for entry in entries]
+        rows = [await self._row(entry.event) for entry in entries]
         durable = any(isinstance(entry.event, Asked | Answered) for entry in entries)
         await self.write(lambda connection: insert(connection, session, rows, expect), durable=durable)
 
@@ -54,7 +54,7 @@ class TapeStore:
             PegboardError: another event has that provenance.
         """
         check_id(session)
-        row = row_of(event, self.blobs.put, provenance)
+        row = await self._row(event, provenance)
         known = (
             "SELECT e.id, e.payload FROM entry e JOIN session s ON e.session = s.key "
             "WHERE s.id = ? AND e.provenance = ?"
@@ -132,6 +132,10 @@ class TapeStore:
             for connection in self._idle:
                 connection.close()
             self._idle.clear()
+
+    async def _row(self, event: Event, provenance: str | None = None) -> Row:
+        row = Row.of(event, provenance)
+        return row.kept_as(await self.put_blob(row.payload.encode())) if row.is_large else row
 
     def _look(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         with self._reading() as connection:

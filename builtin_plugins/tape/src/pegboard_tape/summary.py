@@ -10,7 +10,6 @@ from pegboard import (
     AssistantMessage,
     Finish,
     Message,
-    ModelError,
     ModelRequest,
     TextDelta,
     ToolResult,
@@ -36,11 +35,11 @@ async def sum_up(agent: Agent, earlier: str, messages: Sequence[Message], room: 
     `room` is about how many tokens may be read for it. A model that fails is not asked twice.
     """
     if agent.definition.model != OFFLINE:
-        with suppress(ModelError, TimeoutError):
+        with suppress(Exception):  # whatever fails here is no reason to end the run
             async with asyncio.timeout(_SECONDS):
                 told = await _ask(agent, _rendered(earlier, messages, room * 4))
-            if told.strip():
-                return told.strip(), "model"
+                if told.strip():
+                    return told.strip(), "model"
     return extract(earlier, messages), "extract"
 
 
@@ -49,13 +48,18 @@ async def _ask(agent: Agent, text: str) -> str:
     request = ModelRequest(_PROMPT, (UserMessage(text),), (), agent.definition.model, agent.id)
     told: list[str] = []
     used = Usage()
-    async for event in model.stream(request):
-        if agent.current_run is not None and agent.current_run.signal.cancelled:
-            break
-        if isinstance(event, TextDelta):
-            told.append(event.text)
-        elif isinstance(event, Finish):
-            used = event.usage
+    events = model.stream(request)
+    try:
+        async for event in events:
+            if agent.current_run is not None and agent.current_run.signal.cancelled:
+                break
+            if isinstance(event, TextDelta):
+                told.append(event.text)
+            elif isinstance(event, Finish):
+                used = event.usage
+    finally:
+        if close := getattr(events, "aclose", None):
+            await close()
     agent.spend(used)
     return "".join(told)
 

@@ -3,7 +3,7 @@
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -72,13 +72,15 @@ def _session_problems(
         yield f"session {session}: its last entry should be {last} and is {expected}"
 
 
-def forget(connection: sqlite3.Connection, session: str) -> int:
-    """Delete a session whole, with what the index has of it; returns how many entries went.
+def forget(connection: sqlite3.Connection, session: str, expect: int | None = None) -> int:
+    """Delete a session whole, with what the index has of it; returns how many entries went. None do if the session's
+    last entry is not `expect`, where that is given: it went on.
 
     The only way in which entries ever go: the triggers that forbid it are away for this transaction alone. If the
     session begins anew, it is another incarnation and counts from 1 (TP2).
     """
-    found = connection.execute("SELECT key FROM session WHERE id = ?", (session,)).fetchone()
+    chosen = "SELECT key FROM session WHERE id = ? AND last = coalesce(?, last)"
+    found = connection.execute(chosen, (session, expect)).fetchone()
     if found is None:
         return 0
     rows = connection.execute("SELECT seq, kind, text FROM entry WHERE session = ? AND text <> ''", found)
@@ -106,29 +108,43 @@ class Sweep:
 
 async def find_rubbish(store: TapeStore, older_than: float | None = None) -> Sweep:
     """Return what may go; sessions only if their last entry is older than so many seconds."""
-    old = [one for one in await heads(store) if older_than is not None and one["last"] < time.time() - older_than]
-    kept = tuple(one["session"] for one in old if one["reason"] in (PAUSED, UNDER_WAY))
-    gone = tuple(one["session"] for one in old if one["session"] not in kept)
-    named = await store.look(lambda connection: _named_blobs(connection, store, gone))
-    free = [(key, at.st_size) for key, at in store.blobs.kept() if key not in named and _is_settled(at.st_mtime)]
-    return Sweep(gone, kept, tuple(key for key, _ in free), sum(size for _, size in free))
+    old, kept = await _old_sessions(store, older_than)
+    free = await _free_blobs(store, old)
+    return Sweep(tuple(old), kept, tuple(free), sum(free.values()))
 
 
-async def sweep(store: TapeStore, rubbish: Sweep) -> None:
-    """Delete it, and give the room back.
+async def sweep(store: TapeStore, older_than: float | None = None) -> Sweep:
+    """Delete what may go, and give the room back; returns what went.
 
     Raises:
         PegboardError: SQLite failed.
     """
-    for session in rubbish.sessions:
-        await store.write(partial(forget, session=session))
-    for key in rubbish.blobs:
+    old, kept = await _old_sessions(store, older_than)
+    gone = [one for one, last in old.items() if await store.write(partial(forget, session=one, expect=last))]
+    free = await _free_blobs(store, ())  # only now: a session that went on meanwhile still names its own
+    for key in free:
         store.blobs.remove(key)
-    if rubbish.sessions:
+    if gone:
         await store.look(lambda _: _vacuum(store))
+    return Sweep(tuple(gone), kept, tuple(free), sum(free.values()))
 
 
-def _named_blobs(connection: sqlite3.Connection, store: TapeStore, leaving_out: Sequence[str]) -> set[str]:
+async def _old_sessions(store: TapeStore, older_than: float | None) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return the old sessions that may go, with their last entries, and those that may not."""
+    if older_than is None:
+        return {}, ()
+    old = [one for one in await heads(store) if one["last"] < time.time() - older_than]
+    kept = tuple(one["session"] for one in old if one["reason"] in (PAUSED, UNDER_WAY))
+    return {one["session"]: one["entries"] for one in old if one["session"] not in kept}, kept
+
+
+async def _free_blobs(store: TapeStore, leaving_out: Collection[str]) -> dict[str, int]:
+    """Return the blobs that no entry names, with their sizes."""
+    named = await store.look(lambda connection: _named_blobs(connection, store, leaving_out))
+    return {key: at.st_size for key, at in store.blobs.kept() if key not in named and _is_settled(at.st_mtime)}
+
+
+def _named_blobs(connection: sqlite3.Connection, store: TapeStore, leaving_out: Collection[str]) -> set[str]:
     """Return whatever looks like the key of a blob in what stays."""
     named: set[str] = set()
     rows = connection.execute("SELECT s.id, e.payload FROM session s JOIN entry e ON e.session = s.key")
@@ -162,7 +178,7 @@ def statistics(connection: sqlite3.Connection) -> dict[str, Any]:
     )
     used = connection.execute(
         "SELECT total(json_extract(payload, '$.usage.input_tokens')), "
-        "total(json_extract(payload, '$.usage.output_tokens')) FROM entry WHERE name = 'run_end'"
+        "total(json_extract(payload, '$.usage.output_tokens')) FROM entry WHERE name = 'run_end' AND kind = 'event'"
     ).fetchone()
     (masked,) = connection.execute(
         "SELECT total((length(text) - length(replace(text, ?1, ''))) / length(?1)) FROM entry", (MASK,)

@@ -76,10 +76,8 @@ def gc(context: click.Context, days: float | None, dry_run: bool, as_json: bool)
     """
 
     async def work(store: TapeStore) -> Sweep:
-        rubbish = await find_rubbish(store, None if days is None else days * _DAY)
-        if not dry_run:
-            await sweep(store, rubbish)
-        return rubbish
+        older_than = None if days is None else days * _DAY
+        return await (find_rubbish if dry_run else sweep)(store, older_than)
 
     gone = with_store(context, work)
     if as_json:
