@@ -209,7 +209,8 @@ def test_what_was_retracted_is_shown_as_gone() -> None:
     events = [*a_run(), Note(ID, 1, 1e9, "tape", "message/retracted", {"entry": 4})]
     (run,) = timeline(numbered(events))
 
-    assert [(line.text, line.counts) for line in run.lines if line.who == "you"] == [("Where is it?", False)]
+    assert [line.text for line in run.lines if line.who == "you"] == ["(no longer counts)"]
+    assert "Where is it?" not in page(ID, "/work", [run])
 
 
 async def test_a_session_comes_back_from_json_lines_as_it_was(

@@ -93,6 +93,8 @@ async def test_a_model_searches_its_own_session(agent: Agent, scripted_model: Sc
             {"query": "a", "start": "yesterday"},
             "`start` must be an ISO date-time such as 2026-01-31T09:00:00Z, or milliseconds",
         ),
+        ({"query": "a", "start": "--5"}, "`start` must be"),
+        ({"query": "a", "start": "9" * 400}, "`start` must be"),
         ({"query": "a", "end": "1e5"}, "`end` must be"),
     ],
 )

@@ -74,7 +74,7 @@ def _item(line: Line) -> str:
 
 def _shortened(text: str) -> str:
     left = len(text) - _MAX_DETAIL
-    return text if left <= 0 else f"{text[:_MAX_DETAIL]}\n… {left:,} more characters: pegboard tape show --json"
+    return text if left <= 0 else f"{text[:_MAX_DETAIL]}\n… {left:,} more characters: pegboard tape export has them"
 
 
 def _drawing(run: RunShown) -> str:

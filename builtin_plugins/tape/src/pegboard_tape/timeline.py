@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pegboard import (
     Answered,
@@ -27,12 +27,14 @@ from pegboard_tape.printing import count, duration
 from pegboard_tape.redact import MASK
 from pegboard_tape.view import effective
 
+_GONE: Final = "(no longer counts)"
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One thing that was said or done: `entry` is where it is recorded, `ms` how long it took, `status` how it ended.
 
-    `detail` is what there is to read of it; `counts` is false for what was retracted or superseded later.
+    `detail` is what there is to read of it. What was retracted or superseded later does not count, and is not told.
     """
 
     entry: int
@@ -157,8 +159,10 @@ class _Telling:
         return self.runs[-1]
 
     def _add(self, entry: Entry, who: str, text: str, **more: Any) -> None:
-        counts = entry.id in self._counting
-        self._run(entry.event).lines.append(Line(entry.id, entry.event.ts, who, text, counts=counts, **more))
+        line = Line(entry.id, entry.event.ts, who, text, **more)
+        if entry.id not in self._counting:
+            line = replace(line, text=_GONE, detail="", counts=False)
+        self._run(entry.event).lines.append(line)
 
     def _settle(self, entry: Entry, event: Returned) -> None:
         lines = self._run(event).lines
@@ -166,9 +170,8 @@ class _Telling:
         if place is None:  # the call was made in an earlier run, which paused
             self._add(entry, event.name, "", kind="tool")
             place = len(lines) - 1
-        lines[place] = replace(
-            lines[place], ms=event.ms, outcome=event.summary, status=event.status, detail=event.content
-        )
+        line = replace(lines[place], ms=event.ms, status=event.status)
+        lines[place] = replace(line, outcome=event.summary, detail=event.content) if line.counts else line
 
     def _end(self, event: RunEnd) -> None:
         run = self._run(event)

@@ -39,11 +39,7 @@ def tape_tools(get_store: GetStore) -> list[Tool]:
 
 
 def _search(store: Callable[[], TapeStore]) -> Tool:
-    @tool(
-        effect="read",
-        exposure="system-model",
-        summarize=lambda found: f"Found {len(found)} tape entries.",
-    )
+    @tool(effect="read", exposure="system-model", summarize=lambda found: f"Found {len(found)} tape entries.")
     async def tape_search(
         query: Text,
         ctx: ToolContext,
@@ -225,11 +221,11 @@ def bound(name: str, text: str | None) -> float | None:
     """
     if text is None:
         return None
-    if text.strip().lstrip("-").isdecimal():
-        return int(text) / 1000
     try:
+        if text.strip().isdecimal():
+            return int(text) / 1000
         given = datetime.fromisoformat(text.strip())
-    except ValueError:
+        return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         told = f"`{name}` must be an ISO date-time such as 2026-01-31T09:00:00Z, or milliseconds since 1970"
         raise ToolError(told) from None
-    return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()

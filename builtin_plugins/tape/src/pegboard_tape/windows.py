@@ -12,6 +12,7 @@ from pegboard_tape.visible import Visible
 
 _ELLIPSIS: Final = "..."
 _SUMMARY: Final = 1200
+_SHORT: Final = 120  # beside the text itself
 _SELECT: Final = (
     "SELECT s.id, e.id, e.kind, e.name, e.ref, e.ts, e.text, e.payload "
     "FROM session s CROSS JOIN entry e ON e.session = s.key"
@@ -51,7 +52,7 @@ class Shown:
             "entryId": self.id,
             "kind": self.kind,
             "name": self.name,
-            "summary": summary_of(self.text),
+            "summary": summary_of(self.text, _SHORT),
             "refs": refs_of(self.payload),
             "evidence": {"text": text, "truncated": text != self.text, "bytes": whole},
             "createdAt": moment(self.ts),
@@ -131,10 +132,10 @@ def cut(text: str, room: int) -> str:
     return data[: room - len(_ELLIPSIS)].decode("utf-8", "ignore") + _ELLIPSIS
 
 
-def summary_of(text: str) -> str:
+def summary_of(text: str, width: int = _SUMMARY) -> str:
     """Return the beginning of a text on one line."""
-    flat = " ".join(text[: _SUMMARY * 4].split())
-    return flat if len(flat) <= _SUMMARY else flat[: _SUMMARY - 1] + "…"
+    flat = " ".join(text[: width * 4].split())
+    return flat if len(flat) <= width and len(text) <= width * 4 else flat[: width - 1] + "…"
 
 
 def refs_of(payload: str) -> dict[str, Any]:

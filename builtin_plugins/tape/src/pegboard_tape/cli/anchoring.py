@@ -33,8 +33,8 @@ def anchors(context: click.Context, session: str | None, limit: int, as_json: bo
         return
     for anchor in found:
         payload = anchor["payload"]
-        state = payload.get("data", {}).get("state") or {}
-        told = state.get("summary") or payload.get("directory") or ""
+        state = payload.get("data", {}).get("state")
+        told = state.get("summary", "") if isinstance(state, dict) else payload.get("directory", "")
         head = f"{anchor['entryId']:>6}  {day(payload['ts'])}  {one_line(anchor['name'], 28):<28}"
         click.echo(f"{head}  {one_line(str(told), 60)}")
 

@@ -89,10 +89,8 @@ def _print_line(line: Line) -> None:
     who = one_line(line.who, _NAME)
     colour = _COLOURS.get(line.status)
     click.secho(f"  {clock(line.ts)}  ", dim=True, nl=False)
-    if not line.counts:
-        click.secho(f"{who:<{_NAME}} (no longer counts)", dim=True)
-    elif line.kind != "tool":
-        click.secho(f"{who:<{_NAME}} {one_line(line.text, room)}", fg=colour)
+    if line.kind != "tool" or not line.counts:
+        click.secho(f"{who:<{_NAME}} {one_line(line.text, room)}", fg=colour, dim=not line.counts)
     else:
         took = "" if line.ms is None else duration(line.ms)
         told = one_line(line.text, room - 36)
