@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from common import machine
-from pegboard import Entry, Event, Note, Returned, Said
+from pegboard import Entry, Event
+from pegboard.events import Note, Returned, Said
 from pegboard.testing.jsonl import JsonlStore
 from pegboard_tape.anchors import cursor_of
 from pegboard_tape.rows import Row, insert

@@ -11,23 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pegboard import (
-    Called,
-    Entry,
-    Event,
-    Note,
-    Replied,
-    Returned,
-    RunEnd,
-    RunStart,
-    Said,
-    SessionStart,
-    StepEnd,
-    StepStart,
-    ToolCall,
-    Usage,
-    UsageError,
-)
+from pegboard import Entry, Event, RunEnd, ToolCall, Usage, UsageError
+from pegboard.events import Called, Note, Replied, Returned, RunStart, Said, SessionStart, StepEnd, StepStart
 from pegboard.testing.samples import every_event, numbered
 from pegboard_tape.jsonl import export_lines, import_lines
 from pegboard_tape.page import page

@@ -15,12 +15,12 @@ from pegboard import (
     Host,
     Message,
     ModelError,
-    Note,
     ToolCall,
     ToolResult,
     UserMessage,
     tool,
 )
+from pegboard.events import Note
 from pegboard.testing import ScriptedModel, call
 from pegboard_tape.fitting import Budget, cost, cut, elide
 from pegboard_tape.ledger import Part

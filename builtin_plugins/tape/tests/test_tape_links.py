@@ -4,7 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from pegboard import Agent, Definition, Entry, Host, Note, Said, SessionStart, tool
+from pegboard import Agent, Definition, Entry, Host, tool
+from pegboard.events import Note, Said, SessionStart
 from pegboard.testing import ScriptedModel
 from pegboard_tape.jsonl import export_lines, import_lines
 from pegboard_tape.pack import Tape

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pegboard import Called, Entry, Event, Note, Replied, Returned, Said, ToolCall
+from pegboard import Entry, Event, ToolCall
+from pegboard.events import Called, Note, Replied, Returned, Said
 from pegboard_tape.facts import fact_of
 from pegboard_tape.search import RANKED, Found, Query, search
 from pegboard_tape.store import TapeStore

@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pegboard import Note, PegboardError, SessionStore
+from pegboard import PegboardError, SessionStore
+from pegboard.events import Note
 from pegboard.testing import StoreContract
 from pegboard.testing.samples import check_dense, numbered, said, texts_of
 from pegboard_tape import schema
@@ -165,6 +166,23 @@ async def test_an_append_that_fails_does_not_take_those_beside_it_along(store: T
 
     assert [type(result) for result in results if result is not None] == [PegboardError]
     assert sorted(head.id for head in await store.sessions()) == sessions
+
+
+async def test_when_the_file_can_hold_no_more_everyone_who_waits_is_told_and_the_store_lives_on(
+    store: TapeStore,
+) -> None:
+    """Case 70: writers whose work shared the transaction that failed are not left waiting."""
+    await kept(store, "before")
+    await store.write(lambda connection: connection.execute("PRAGMA max_page_count=1").fetchone())
+    sessions = [f"{number:08x}" for number in range(40)]
+    crowd = [store.append(session, said(session, 1, "x" * 3000), expect=0) for session in sessions]
+
+    async with asyncio.timeout(20):
+        told = await asyncio.gather(*crowd, return_exceptions=True)
+
+    assert {type(error) for error in told} == {PegboardError}
+    await store.write(lambda connection: connection.execute("PRAGMA max_page_count=1000000").fetchone())
+    await kept(store, "after", last=1)
 
 
 async def test_an_entry_whose_blob_is_gone_is_named_and_does_not_hide_the_others(store: TapeStore) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pegboard import Agent, Host, MemoryStore, SessionStore, ToolResult, hooks, implements
+from pegboard import Agent, Host, SessionStore, ToolResult, hooks, implements
+from pegboard.record.stores import MemoryStore
 from pegboard.testing import ScriptedModel, call
 from pegboard_tape.pack import Tape
 from pegboard_tape.windows import cut

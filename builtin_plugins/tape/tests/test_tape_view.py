@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from pegboard import Called, Entry, Note, Replied, Returned, Said, StepEnd, StepStart, ToolCall, Usage
+from pegboard import Entry, ToolCall, Usage
+from pegboard.events import Called, Note, Replied, Returned, Said, StepEnd, StepStart
 from pegboard_tape.facts import fact_of
 from pegboard_tape.view import effective
 

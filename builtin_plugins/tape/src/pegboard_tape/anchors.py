@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeGuard
 
-from pegboard import Entry, Note, Replied, Said, ToolError
+from pegboard import Entry, ToolError
+from pegboard.events import Note, Replied, Said
 
 from pegboard_tape.facts import RECONSTRUCTION, is_reconstruction_anchor
 

@@ -8,20 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from pegboard import (
-    Answered,
-    Asked,
-    Called,
-    Dropped,
-    Event,
-    Note,
-    Rebound,
-    Replied,
-    Returned,
-    RunEnd,
-    Said,
-    SessionStart,
-)
+from pegboard import Event, RunEnd
+from pegboard.events import Answered, Asked, Called, Dropped, Note, Rebound, Replied, Returned, Said, SessionStart
 
 Kind = Literal["event", "anchor", "message", "tool_call", "tool_result"]
 

@@ -3,7 +3,8 @@
 import sqlite3
 from typing import Any, Final
 
-from pegboard import Event, PegboardError, RunEnd, RunStart, SessionStart
+from pegboard import Event, PegboardError, RunEnd
+from pegboard.events import RunStart, SessionStart
 
 from pegboard_tape.rows import entry_from
 from pegboard_tape.store import TapeStore

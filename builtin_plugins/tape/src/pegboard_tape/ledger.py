@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile
 from typing import Any
 
-from pegboard import AssistantMessage, Entry, Event, Message, Returned, RunStart, ToolResult, UserMessage
+from pegboard import AssistantMessage, Entry, Event, Message, ToolResult, UserMessage
+from pegboard.events import Returned, RunStart
 from pegboard.folds import Messages
 
 from pegboard_tape.anchors import Checkpoint, checkpoint_of

@@ -5,7 +5,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from pegboard import Event, Note
+from pegboard import Event
+from pegboard.events import Note
 
 NAME: Final = "view/assembled"
 SCHEMA: Final = 1

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pegboard import Answered, Asked, Entry, Event, PegboardError, SessionHead
+from pegboard import Entry, Event, PegboardError, SessionHead
+from pegboard.events import Answered, Asked
 
 from pegboard_tape.blobs import Blobs
 from pegboard_tape.rows import Row, entry_from, insert

@@ -5,22 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from pegboard import (
-    Answered,
-    Asked,
-    Called,
-    Entry,
-    Event,
-    Note,
-    Replied,
-    Returned,
-    RunEnd,
-    RunStart,
-    Said,
-    StepEnd,
-    StepStart,
-    Usage,
-)
+from pegboard import Entry, Event, RunEnd, Usage
+from pegboard.events import Answered, Asked, Called, Note, Replied, Returned, RunStart, Said, StepEnd, StepStart
 
 from pegboard_tape.facts import fact_of
 from pegboard_tape.printing import count, duration

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
-from pegboard import Entry, StepEnd, Tool, ToolContext, ToolError, tool
+from pegboard import Entry, Tool, ToolContext, ToolError, tool
+from pegboard.events import StepEnd
 from pydantic import Field, StringConstraints
 
 from pegboard_tape.anchors import handoff_data, handoff_name

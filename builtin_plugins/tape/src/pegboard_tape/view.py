@@ -9,7 +9,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from pegboard import Called, Entry, Replied, Returned
+from pegboard import Entry
+from pegboard.events import Called, Replied, Returned
 
 from pegboard_tape.facts import RETRACTED, corrected, fact_of
 

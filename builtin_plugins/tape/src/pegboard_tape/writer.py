@@ -129,7 +129,7 @@ class Writer:
                 for job in jobs:
                     self._write([job])
                 return
-            told = [(None, self._failed(error) if isinstance(error, sqlite3.Error) else error)]
+            told = [(None, self._failed(error) if isinstance(error, sqlite3.Error) else error)] * len(jobs)
         _tell([(job, result, failure) for job, (result, failure) in zip(jobs, told, strict=True)])
 
     def _commit(self, jobs: list[_Job[Any]]) -> list[tuple[Any, Exception | None]]:

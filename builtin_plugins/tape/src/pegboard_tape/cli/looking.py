@@ -2,11 +2,13 @@
 
 import shutil
 import sqlite3
+import sys
 from pathlib import Path
 from typing import Any, Final
 
 import click
-from pegboard import SessionStart, ToolError, UsageError
+from pegboard import ToolError, UsageError
+from pegboard.events import SessionStart
 
 from pegboard_tape.cli.opening import as_json_option, find_session, print_json, with_store
 from pegboard_tape.facts import Kind
@@ -183,4 +185,6 @@ def _moment(option: str, text: str | None) -> float | None:
 
 
 def _width() -> int:
+    if not sys.stdout.isatty():
+        return 100
     return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
