@@ -168,7 +168,7 @@ async def test_an_append_that_fails_does_not_take_those_beside_it_along(store: T
     assert sorted(head.id for head in await store.sessions()) == sessions
 
 
-async def test_when_the_file_can_hold_no_more_everyone_who_waits_is_told_and_the_store_lives_on(
+async def test_when_the_file_can_hold_no_more_everyone_who_waits_is_told(
     store: TapeStore,
 ) -> None:
     """Case 70: writers whose work shared the transaction that failed are not left waiting."""
