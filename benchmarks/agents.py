@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from common import environment, machine
 from pegboard import Agent, Host, hookimpl, tool
-from pegboard.config import Places
+from pegboard.config.places import Places
 
 LIVE = (1, 200, 1000)
 PACKS = (0, 5, 50)
@@ -64,7 +64,7 @@ async def create(host: Host, folder: Path, own: bool) -> Agent:
     """Create an agent and look its tools and guards up."""
     agent = await host.create_agent(directory=folder, setup=register_own if own else None)
     agent.view()
-    agent.kernel.dispatcher.plan("guard_tool_call", agent.scope)
+    agent.services.dispatcher.plan("guard_tool_call", agent.scope)
     return agent
 
 

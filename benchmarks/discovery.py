@@ -13,7 +13,7 @@ from common import environment, machine, make_packs
 
 OURS = """
 import time
-import pegboard.discovery as d
+import pegboard.packs.discovery as d
 a = time.process_time(); n = sum(x.pack is not None for x in d.discover()); b = time.process_time()
 print((b - a) * 1000, n)
 """

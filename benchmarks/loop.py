@@ -23,7 +23,7 @@ from pathlib import Path
 
 from common import environment, machine, make_packs
 from pegboard import Finish, Host, Limits, ModelEvent, ModelRequest, Session, ToolCall
-from pegboard.discovery import Distribution, discover
+from pegboard.packs.discovery import Distribution, discover
 
 CASES = [
     (100, 10, 5, "async"), (1000, 10, 5, "async"), (100, 1000, 5, "async"), (1000, 1000, 5, "async"),

@@ -57,7 +57,15 @@ def test_every_distribution_has_the_same_shape() -> None:
         assert (package / "__init__.py").is_file(), folder
         assert (package / "py.typed").is_file(), folder
         assert (ROOT / folder / "README.md").is_file(), folder
-        assert list((ROOT / folder / "tests").glob("test_*.py")), folder
+        assert list((ROOT / folder / "tests").rglob("test_*.py")), folder
+
+
+def test_every_built_in_pack_keeps_the_contract_in_its_own_tests() -> None:
+    for folder in FOLDERS:
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))["project"]
+        if "pegboard.packs" in project.get("entry-points", {}):
+            tests = [file.read_text("utf-8") for file in (ROOT / folder / "tests").glob("test_*.py")]
+            assert any("(PackContract)" in text for text in tests), folder
 
 
 @pytest.mark.needs("models", "workspace")

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pegboard import Agent, Host, Places, Progress, ToolResult
+from pegboard import Agent, Host, Places, ToolResult
+from pegboard.events import Progress
 from pegboard_mcp import Server
 from pegboard_mcp.hub import Hub
 from pegboard_mcp.ledger import Ledger, Page

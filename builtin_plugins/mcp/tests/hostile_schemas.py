@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from pegboard import UnsupportedSchema
+from pegboard.schemas import UnsupportedSchema
 from pegboard_mcp.foreign_schemas import ForeignSchema
 
 STACK = 512 * 1024

@@ -14,19 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pegboard import (
-    Agent,
-    GuardedCall,
-    InvalidArguments,
-    Output,
-    Tool,
-    ToolContext,
-    UnsupportedSchema,
-    define_tool,
-    foreign_name,
-    hooks,
-    implements,
-)
+from pegboard import Agent, GuardedCall, InvalidArguments, Output, Tool, ToolContext, foreign_name, hooks, implements
+from pegboard.schemas import UnsupportedSchema, define_tool
 from pegboard_mcp.foreign import foreign_tool
 
 ANYTHING: dict[str, Any] = {"type": "object"}

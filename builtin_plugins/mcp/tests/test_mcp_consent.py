@@ -179,8 +179,8 @@ def project(folder: Path, text: str) -> Path:
 
 def trusted(home: Path, directory: Path) -> None:
     """Trust the project."""
-    from pegboard.project import read_project
-    from pegboard.trust import Trust
+    from pegboard.trust.accepted import Trust
+    from pegboard.trust.project import read_project
 
     found = read_project(directory)
     assert found is not None

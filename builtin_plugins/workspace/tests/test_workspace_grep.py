@@ -206,6 +206,8 @@ def test_the_configuration_of_ripgrep_and_its_own_ignore_files_change_nothing(
         (r"[^]a]", "]", 3),
         (r"[a\b]", r"\b", 3),
         (r"[abc", "[", 1),
+        (r"a[^\s\S]", "no character", 2),
+        (r"[^a\D\d]", "no character", 1),
         (r"a{", "{", 2),
         (r"a{,3}", "{", 2),
         (r"a{x}", "{", 2),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from pegboard import CancelSignal, ProcessSpec, ToolContext, ToolError, ToolResult
-from pegboard.processes import Processes
+from pegboard.process.processes import Processes
 from pegboard_workspace.places import locate, read_bytes
 from pegboard_workspace.search import search
 

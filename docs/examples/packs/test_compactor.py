@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from pegboard import Agent, Message, Prompt, Replied, UserMessage, hooks, implements
+from pegboard import Agent, Message, Prompt, UserMessage, hooks, implements
+from pegboard.events import Replied
 from pegboard.testing import ScriptedModel, recorded
 from pydantic import BaseModel, Field
 

@@ -1,7 +1,8 @@
 """An event viewer: prints the timeline of every session, as it happens."""
 
 import pytest
-from pegboard import Agent, Called, Event, Feed, Host, Returned, RunEnd, RunStart, Said, hooks, implements, tool
+from pegboard import Agent, Event, Feed, Host, RunEnd, hooks, implements, tool
+from pegboard.events import Called, Returned, RunStart, Said
 from pegboard.testing import ScriptedModel, call
 
 
@@ -53,7 +54,6 @@ async def test_a_timeline(agent: Agent, scripted_model: ScriptedModel, capsys: p
 
     await agent.followup("Double 21.").wait()
     await agent.host.stop()
-
     first, *lines = (line[13:] for line in capsys.readouterr().out.splitlines())
     assert first == "run 1 of main with scripted in the test"
     assert lines == [" > Double 21.", " double {'number': 21}", " double: ok, done", "completed: It is 42."]

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 import pytest
-from pegboard import Agent, Host, Note, Prompt, Tool, ToolContext, hooks, implements, tool
+from pegboard import Agent, Host, Prompt, Tool, ToolContext, hooks, implements, tool
+from pegboard.events import Note
 from pegboard.testing import ScriptedModel, call, recorded
 
 

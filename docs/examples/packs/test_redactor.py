@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from pegboard import Agent, Entry, Event, Finish, Prompt, Text, TextDelta, hooks, implements, tool
+from pegboard import Agent, Entry, Event, Finish, Prompt, TextDelta, hooks, implements, tool
+from pegboard.events import Text
 from pegboard.testing import ScriptedModel, call, recorded
 
 KEY = re.compile(r"sk-[\w-]{8,}")

@@ -13,7 +13,7 @@ ROOT = FOLDER.parent.parent.parent
 PAGE = ROOT / "docs/how-to/twelve-packs.md"
 PACKS = sorted(path for path in FOLDER.glob("test_*.py") if path != Path(__file__))
 # What a pack may use beside these is Python's own and pydantic; pytest is for its test.
-PUBLIC = {"pegboard", "pegboard.testing", "pydantic", "pytest"}
+PUBLIC = {"pegboard", "pegboard.events", "pegboard.folds", "pegboard.schemas", "pegboard.testing", "pydantic", "pytest"}
 
 named = pytest.mark.parametrize("pack", PACKS, ids=lambda path: path.stem)
 

@@ -1,112 +1,30 @@
 """The hooks of the kernel: where a pack's code goes, what it may change, and what its failure does.
 
 Each hook has a `kind` (how answers combine) and a `failure` policy (what a raising or lying implementation does); both
-are enforced by `dispatch.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the rest may be
-either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
+are carried out by `dispatch/dispatcher.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the
+rest may be either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeVar, overload
+from collections.abc import Awaitable, Iterable
+from typing import TYPE_CHECKING, Final
 
-import pluggy
+from pegboard.values.hook_markers import hookspec
 
 if TYPE_CHECKING:
-    from pegboard.agents import Agent
-    from pegboard.entries import Entry
-    from pegboard.events import Event
-    from pegboard.guarding import GuardedCall
-    from pegboard.host import Host
-    from pegboard.interactions import Answer, Interaction
-    from pegboard.models import ModelProvider, ModelReply, ModelRequest, ProceedModel
-    from pegboard.outcomes import Accept, Block, Outcome, ProceedTool, ToolRun
-    from pegboard.processes import ProcessSpec
-    from pegboard.prompts import Prompt
-    from pegboard.runs import Run, Step
-    from pegboard.stores import SessionStore
-    from pegboard.tools import Tool
-    from pegboard.verdicts import Deny, Enter, Reject, Verdict
-
-PROJECT: Final = "pegboard"
-
-hookimpl = pluggy.HookimplMarker(PROJECT)
-_hookspec = pluggy.HookspecMarker(PROJECT)
-
-Kind = Literal["collect", "first", "in order", "observers", "concurrent", "fold", "around", "all asked", "race"]
-FailurePolicy = Literal[
-    "pack inactive",
-    "stops the command",
-    "veto",
-    "contained",
-    "ends the run",
-    "deny",
-    "error result",
-    "refuse",
-    "text withheld",
-]
-Order = Literal["load", "reversed", "pluggy"]
-
-_Spec = TypeVar("_Spec", bound=Callable[..., object])
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-_Self = TypeVar("_Self")
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How the answers to one hook combine, what a failure does, in which order, and whether it must be sync.
-
-    `load` order: what a pack builds on comes first, the agent's own last. `pluggy`: `tryfirst`, then the last
-    registered first, then `trylast`; the agent's own before all of them.
-    """
-
-    kind: Kind
-    failure: FailurePolicy
-    sync: bool
-    order: Order
-
-
-def hookspec(
-    kind: Kind, failure: FailurePolicy = "contained", *, sync: bool = False, order: Order | None = None
-) -> Callable[[_Spec], _Spec]:
-    """Mark a method as the specification of a hook, with its policy. Hand the class over with `register_hookspecs`.
-
-    The order is pluggy's for `first`, `fold` and `around`, load order for all others, unless it is given.
-    """
-    default: Order = "pluggy" if kind in ("first", "fold", "around") else "load"
-
-    def mark(function: _Spec) -> _Spec:
-        function.pegboard_policy = Policy(kind, failure, sync, order or default)  # type: ignore[attr-defined]
-        return _hookspec(function)
-
-    return mark
-
-
-class _Implementing(Protocol[_P, _R]):
-    """Takes a method or a function with exactly the hook's arguments, and returns it."""
-
-    @overload
-    def __call__(self, function: Callable[Concatenate[_Self, _P], _R], /) -> Callable[Concatenate[_Self, _P], _R]: ...
-    @overload
-    def __call__(self, function: Callable[_P, _R], /) -> Callable[_P, _R]: ...
-
-
-def implements(
-    hook: Callable[Concatenate[Any, _P], _R],
-    /,
-    *,
-    tryfirst: bool = False,
-    trylast: bool = False,
-    optional: bool = False,
-) -> _Implementing[_P, _R]:
-    """Mark a function as the implementation of a hook: the typed form of `@hookimpl`.
-
-    A type checker compares names, types and colour with the specification: `@implements(hooks.guard_tool_call)`. The
-    function may have another name than the hook. `optional`: do nothing where no active pack brings the hook.
-    """
-    return pluggy.HookimplMarker(PROJECT)(
-        specname=hook.__name__, tryfirst=tryfirst, trylast=trylast, optionalhook=optional
-    )
+    from pegboard.agents.agent import Agent as Agent
+    from pegboard.agents.run import Run, Step
+    from pegboard.calls.pack_views import GuardedCall, ToolRun
+    from pegboard.host.host import Host as Host
+    from pegboard.process.spec import ProcessSpec
+    from pegboard.record.stores import SessionStore
+    from pegboard.values.entries import Entry
+    from pegboard.values.events import Event
+    from pegboard.values.interactions import Answer, Interaction
+    from pegboard.values.models import ModelProvider, ModelReply, ModelRequest, ProceedModel
+    from pegboard.values.outcomes import Accept, Block, Outcome, ProceedTool
+    from pegboard.values.prompts import Prompt
+    from pegboard.values.tool import Tool
+    from pegboard.values.verdicts import Deny, Enter, Reject, Verdict
 
 
 class Hooks:
@@ -265,10 +183,5 @@ class Hooks:
 
 
 hooks = Hooks
+"""The kernel's hooks by name, for `@implements(hooks.NAME)`; the page of hooks says what each does."""
 KERNEL_HOOKS: Final = frozenset(name for name in vars(Hooks) if not name.startswith("_"))
-
-
-def policy_of(hook: Callable[..., object]) -> Policy:
-    """Return the policy in the marker of a specification."""
-    policy: Policy = hook.pegboard_policy  # type: ignore[attr-defined]
-    return policy

@@ -66,9 +66,9 @@ class ForeignArguments:
         """The JSON Schema as the server sent it."""
         return self._schema.schema
 
-    def parse(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check JSON text against the schema."""
-        value = read_object(text)
+        value = read_object(text) if read is None else read
         if wrong := self._schema.violations(value):
             raise InvalidArguments(wrong)
         return {"arguments": value}

@@ -7,7 +7,8 @@ one that can't be (look-around, back-references) is left to the server that sent
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard import UnsupportedSchema, one_line
+from pegboard import one_line
+from pegboard.schemas import UnsupportedSchema
 
 from pegboard_mcp.plain import MAX_DEPTH, Place, copied, measure, shown, told, where
 from pegboard_mcp.schema_graph import SchemaGraph

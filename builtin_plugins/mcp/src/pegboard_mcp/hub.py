@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pegboard import Host, PegboardError, Run, Tool, ToolContext, UnsupportedSchema, UsageError, one_line
+from pegboard import Host, PegboardError, Run, Tool, ToolContext, UsageError, one_line
+from pegboard.schemas import UnsupportedSchema
 
 from pegboard_mcp.calls import call_tool
 from pegboard_mcp.connection import Connection
@@ -240,9 +241,8 @@ def told(offer: Offer) -> list[str]:
         down = offer.connection if offer.state == "down" else None
         return [f"{name}: {offer.reason}{f' · connecting again in {down.pause:g} s' if down else ''}"]
     seconds = offer.connection.facts.connect_seconds if offer.connection and offer.connection.facts else 0.0
-    lines = [
-        f"{name}: {len(offer.tools)} tool{'' if len(offer.tools) == 1 else 's'} ({offer.server.transport}, {seconds:.1f} s)"
-    ]
+    tools = f"{len(offer.tools)} tool{'' if len(offer.tools) == 1 else 's'}"
+    lines = [f"{name}: {tools} ({offer.server.transport}, {seconds:.1f} s)"]
     if offer.dropped:
         lines.append(f"{name}: {len(offer.dropped)} left out · pegboard mcp tools {name}")
     if offer.changes:

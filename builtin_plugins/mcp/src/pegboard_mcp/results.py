@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard import Output, UnsupportedSchema, one_line
+from pegboard import Output, one_line
+from pegboard.schemas import UnsupportedSchema
 
 from pegboard_mcp.foreign_schemas import ForeignSchema
 from pegboard_mcp.plain import copied

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pegboard import UnsupportedSchema, one_line
+from pegboard import one_line
+from pegboard.schemas import UnsupportedSchema
 
 from pegboard_mcp.plain import MAX_DEPTH, Place, measure, where
 

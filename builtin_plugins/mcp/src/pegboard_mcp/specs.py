@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class McpHooks:
-    """Implement it marked `@implements(McpHooks.mcp_servers, optional=True)`, or `@hookimpl(optionalhook=True)`."""
+    """Implement it marked `@implements(McpHooks.mcp_servers, optional=True)`: harmless where this pack is not active."""
 
     @hookspec("collect")
     def mcp_servers(self, host: "Host") -> "Iterable[Server] | Awaitable[Iterable[Server]] | None":

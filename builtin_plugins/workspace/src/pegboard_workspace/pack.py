@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from pegboard import Tool, hookimpl
+from pegboard import Tool, hooks, implements
 from pydantic import BaseModel, Field
 
 from pegboard_workspace.ask import ask_user
@@ -27,7 +27,7 @@ class Workspace:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
-    @hookimpl
+    @implements(hooks.register_tools)
     def register_tools(self) -> Iterable[Tool]:
         """Hand over the tools."""
         shell = shell_tool(self.settings.shell_timeout, self.settings.pass_env)

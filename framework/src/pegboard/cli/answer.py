@@ -4,11 +4,11 @@ import json
 
 import click
 
+from pegboard.base.errors import UsageError
 from pegboard.cli.group import Options
 from pegboard.cli.sessions import how_to_answer, in_session, show_question
-from pegboard.errors import UsageError
-from pegboard.host import Host
-from pegboard.interactions import Answer, Interaction
+from pegboard.host.host import Host
+from pegboard.values.interactions import Answer, Interaction
 
 _EXAMPLES = """\b
 Examples:

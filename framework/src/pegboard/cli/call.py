@@ -7,17 +7,17 @@ from typing import Any
 
 import click
 
+from pegboard.base.errors import UsageError
+from pegboard.base.text import did_you_mean, printable
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.cli.screen import JsonLines
 from pegboard.cli.sessions import check_pausable, tell_what_is_open
 from pegboard.cli.watching import exit_code, to_the_end, watch
-from pegboard.errors import UsageError
-from pegboard.events import RunEnd
-from pegboard.host import Host
-from pegboard.messages import ToolCall, ToolResult
-from pegboard.text import did_you_mean, printable
-from pegboard.tools import OnAsk
+from pegboard.host.host import Host
+from pegboard.values.events import RunEnd
+from pegboard.values.messages import ToolCall, ToolResult
+from pegboard.values.tool import OnAsk
 
 _EXAMPLES = """\b
 Examples:

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import click
 
+from pegboard.base.errors import Problem
+from pegboard.base.text import printable
 from pegboard.cli.group import Options
 from pegboard.cli.reading import load_with, read_packs, working_directory
-from pegboard.config import Places
-from pegboard.errors import Problem
-from pegboard.text import printable
+from pegboard.config.places import Places
 
 _EXAMPLES = """\b
 Examples:
@@ -83,8 +83,8 @@ def schema(options: Options) -> None:
 @click.pass_obj
 def check(options: Options) -> None:
     """Check everything, the packs' own settings too, and tell all problems at once. Exit 1 if there are any."""
-    from pegboard.errors import ConfigError
-    from pegboard.host import Host
+    from pegboard.base.errors import ConfigError
+    from pegboard.host.host import Host
 
     found = [pack.distribution for pack in read_packs(options)[1]]
     host = Host.open(disable=options.disable, distributions=found, directory=working_directory())

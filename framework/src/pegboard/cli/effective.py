@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.agents import Definition
-from pegboard.config import Config
-from pegboard.errors import Problem
-from pegboard.layers import KeyPath
-from pegboard.packs import Pack
-from pegboard.settings import read_settings
+from pegboard.agents.definition import Definition
+from pegboard.base.errors import Problem
+from pegboard.config.layers import Config, KeyPath
+from pegboard.config.settings import read_settings
+from pegboard.packs.survey import Pack
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

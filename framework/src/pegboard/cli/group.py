@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from pegboard.base.errors import PegboardError
+from pegboard.base.text import one_line, printable
 from pegboard.cli.installed import installed
-from pegboard.commands import KERNEL_COMMANDS
-from pegboard.discovery import Distribution
-from pegboard.errors import PegboardError
-from pegboard.text import one_line, printable
+from pegboard.packs.commands import KERNEL_COMMANDS
+from pegboard.packs.discovery import Distribution
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class LazyGroup(click.Group):
         name = args[0]
         command = self.get_command(ctx, name)
         if command is None:
-            from pegboard.text import did_you_mean
+            from pegboard.base.text import did_you_mean
 
             near = did_you_mean(name, self.list_commands(ctx))
             raise click.UsageError(f"there is no command `{one_line(name, 80)}`{near}", ctx)
@@ -82,8 +82,8 @@ def _pack_commands() -> dict[str, Distribution]:
     good = [distribution for distribution in installed() if distribution.problem is None]
     claims = [(name, distribution) for distribution in good for name in distribution.commands]
     if len(claims) > len({name for name, _ in claims}):
-        from pegboard.config import Config
-        from pegboard.packs import survey
+        from pegboard.config.layers import Config
+        from pegboard.packs.survey import survey
 
         in_load_order = [pack.distribution for pack in survey(good, Config())]
         claims = [(name, distribution) for distribution in in_load_order for name in distribution.commands]

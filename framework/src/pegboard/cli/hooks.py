@@ -4,10 +4,10 @@ import json
 
 import click
 
+from pegboard.base.text import one_line, printable
 from pegboard.cli.group import Options
 from pegboard.cli.opening import open_host
-from pegboard.host import Host
-from pegboard.text import one_line, printable
+from pegboard.host.host import Host
 
 _EXAMPLES = """\b
 Examples:

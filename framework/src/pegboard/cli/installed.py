@@ -3,7 +3,7 @@
 import os
 from functools import cache
 
-from pegboard.discovery import Distribution, discover
+from pegboard.packs.discovery import Distribution, discover
 
 
 @cache

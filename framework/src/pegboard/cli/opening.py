@@ -4,14 +4,14 @@ from pathlib import Path
 
 import click
 
+from pegboard.base.errors import PegboardError, UsageError
+from pegboard.base.text import count, printable
 from pegboard.cli.group import Options
 from pegboard.cli.installed import installed
 from pegboard.cli.project_notes import notes
 from pegboard.cli.reading import check_disabled_names, stdout_kept, working_directory
-from pegboard.errors import PegboardError, UsageError
-from pegboard.host import Host
-from pegboard.sessions import Session
-from pegboard.text import count, printable
+from pegboard.host.host import Host
+from pegboard.record.session import Session
 
 
 def open_host(options: Options, *, require: bool = True) -> Host:

@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 import click
 
+from pegboard.base.errors import ConfigError, PegboardError
+from pegboard.base.text import count, one_line, printable
 from pegboard.cli.group import Options
 from pegboard.cli.reading import find_pack, load_packs, read_packs, refuse_inside, stdout_kept
-from pegboard.discovery import Distribution
-from pegboard.errors import ConfigError, PegboardError
-from pegboard.packs import Pack
-from pegboard.places import Places
-from pegboard.text import count, one_line, printable
+from pegboard.config.places import Places
+from pegboard.packs.discovery import Distribution
+from pegboard.packs.survey import Pack
 
 _COLOURS = {"active": "green", "failed": "red", "waiting": "yellow", "disabled": "bright_black"}
 
@@ -129,7 +129,7 @@ def disable(options: Options, name: str) -> None:
 
 
 def _switch(options: Options, name: str, on: bool) -> None:
-    from pegboard.state import State
+    from pegboard.trust.state import State
 
     refuse_inside(f"pegboard packs {'enable' if on else 'disable'}")
     config, found = read_packs(options)

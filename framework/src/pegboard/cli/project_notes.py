@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from pegboard.config import Config, Places
-from pegboard.errors import Problem, aligned
-from pegboard.layers import NOT_TRUSTED, Table, leaves
-from pegboard.project import PROJECT_FILE, Project
-from pegboard.project_rules import beside_settings
-from pegboard.shapes import OWN_KEYS
-from pegboard.text import count, one_line
-from pegboard.toml_files import parse_toml
+from pegboard.base.errors import Problem, aligned
+from pegboard.base.text import count, one_line
+from pegboard.config.kernel_tables import OWN_KEYS
+from pegboard.config.layers import NOT_TRUSTED, Config, Table, leaves
+from pegboard.config.places import Places
+from pegboard.config.toml import parse_toml
+from pegboard.trust.project_rules import beside_settings
+from pegboard.values.project import PROJECT_FILE, Project
 
 _MAX_ROWS: Final = 12
 
@@ -84,6 +84,6 @@ def _table(data: Table, key: str) -> Table:
 
 
 def _why_not(project: Project, places: Places) -> str:
-    from pegboard.trust import Trust
+    from pegboard.trust.accepted import Trust
 
     return "changed since you trusted them" if Trust(places).was_trusted(project.path) else "are not trusted yet"

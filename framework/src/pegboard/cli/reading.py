@@ -7,17 +7,19 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pegboard.base.errors import PegboardError, UsageError
+from pegboard.base.text import did_you_mean
 from pegboard.cli.group import Options
 from pegboard.cli.installed import installed
-from pegboard.config import Config, load_config
-from pegboard.errors import PegboardError, UsageError
-from pegboard.packs import Pack, survey
-from pegboard.project import Project, read_project
-from pegboard.text import did_you_mean
+from pegboard.config.layers import Config
+from pegboard.host.load_config import load_config
+from pegboard.packs.survey import Pack, survey
+from pegboard.trust.project import read_project
+from pegboard.values.project import Project
 
 if TYPE_CHECKING:
-    from pegboard.dispatch import Dispatcher
-    from pegboard.loading import Loader
+    from pegboard.dispatch.dispatcher import Dispatcher
+    from pegboard.packs.loading import Loader
 
 
 def working_directory() -> Path | None:
@@ -71,9 +73,9 @@ def load_packs(config: Config, found: Iterable[Pack]) -> tuple[Pack, ...]:
 
 def load_with(config: Config, found: Iterable[Pack]) -> "tuple[tuple[Pack, ...], Loader, Dispatcher]":
     """Import the enabled packs; returns them with what knows their settings and their hooks."""
-    from pegboard.dispatch import Dispatcher
-    from pegboard.loading import Loader
-    from pegboard.snapshot import ToolRegistry
+    from pegboard.dispatch.dispatcher import Dispatcher
+    from pegboard.packs.loading import Loader
+    from pegboard.tools.registry import ToolRegistry
 
     faults: list[object] = []
     dispatcher = Dispatcher(faults.append)

@@ -2,15 +2,15 @@
 
 import click
 
+from pegboard.base.errors import UsageError
+from pegboard.base.text import count, printable
 from pegboard.cli.group import Options
 from pegboard.cli.screen import JsonLines, Screen
 from pegboard.cli.sessions import check_model, how_to_answer, in_session, tell_what_is_open, turn_of
 from pegboard.cli.watching import exit_code, watch
-from pegboard.errors import UsageError
-from pegboard.events import Event, Returned
-from pegboard.folds import start_of
-from pegboard.host import Host
-from pegboard.text import count, printable
+from pegboard.host.host import Host
+from pegboard.record.folds import start_of
+from pegboard.values.events import Event, Returned
 
 
 @click.command(epilog="Examples: pegboard resume 7f3a9c01  ·  pegboard resume --json 7f3a9c01")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import click
 
+from pegboard.base.errors import UsageError
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.cli.screen import JsonLines, Screen
 from pegboard.cli.sessions import check_model, check_pausable, in_session, tell_what_is_open, turn_of
 from pegboard.cli.watching import exit_code, to_the_end, watch
-from pegboard.errors import UsageError
-from pegboard.host import Host
-from pegboard.tools import OnAsk
+from pegboard.host.host import Host
+from pegboard.values.tool import OnAsk
 
 MAX_TASK_BYTES = 1_000_000
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import click
 
-from pegboard.events import Asked, Called, Event, Progress, Returned, RunEnd, RunStart, StepStart, Text
-from pegboard.frozen import thaw
-from pegboard.text import count, one_line, printable
+from pegboard.base.frozen import thaw
+from pegboard.base.text import count, one_line, printable
+from pegboard.values.events import Asked, Called, Event, Progress, Returned, RunEnd, RunStart, StepStart, Text
 
 _SUMMARY: Final = 26
 _NAME: Final = 10
@@ -21,6 +21,8 @@ _COLOURS: Final = {"denied": "red", "error": "yellow", "aborted": "yellow", "ind
 
 def width() -> int:
     """Return how many columns to use: the terminal's, within reason; 100 in a pipe."""
+    if not sys.stdout.isatty():
+        return 100
     return min(max(shutil.get_terminal_size((100, 24)).columns, 60), 120)
 
 

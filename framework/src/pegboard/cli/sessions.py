@@ -7,17 +7,17 @@ from typing import TypeVar
 
 import click
 
+from pegboard.base.errors import ModelError, PegboardError, UsageError
+from pegboard.base.text import count, one_line
 from pegboard.cli.group import Options
 from pegboard.cli.opening import load_host, report_faults, tell_what_is_missing
 from pegboard.cli.reading import working_directory
 from pegboard.cli.watching import to_the_end
-from pegboard.errors import ModelError, PegboardError, UsageError
-from pegboard.folds import start_of
-from pegboard.host import Host
-from pegboard.interactions import Interaction
-from pegboard.stores import MemoryStore
-from pegboard.text import count, one_line
-from pegboard.turns import Turn, last_turn
+from pegboard.host.host import Host
+from pegboard.record.folds import start_of
+from pegboard.record.paused_turn import TurnRecord, last_turn
+from pegboard.record.stores import MemoryStore
+from pegboard.values.interactions import Interaction
 
 _T = TypeVar("_T")
 Work = Callable[[Host], Awaitable[_T]]
@@ -57,7 +57,7 @@ def in_session(options: Options, identity: str, work: Work[_T], *, require: bool
     return result  # type: ignore[return-value]  # the second time there is one
 
 
-async def turn_of(host: Host, identity: str) -> Turn | None:
+async def turn_of(host: Host, identity: str) -> TurnRecord | None:
     """Return what a session's newest turn has come to."""
     return last_turn(await host.entries(identity))
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import click
 
+from pegboard.base.errors import PegboardError, UsageError
+from pegboard.base.frozen import thaw
+from pegboard.base.text import one_line
 from pegboard.cli.group import Options
 from pegboard.cli.opening import new_session, open_host, report_faults
 from pegboard.cli.screen import width
-from pegboard.dispatch import HookFailure
-from pegboard.errors import PegboardError, UsageError
-from pegboard.events import RunStart, SnapshotTaken
-from pegboard.explaining import Explainer, Explanation, source_of
-from pegboard.folds import snapshots, start_of
-from pegboard.frozen import thaw
-from pegboard.host import Host
-from pegboard.stores import MemoryStore
-from pegboard.text import one_line
+from pegboard.dispatch.dispatcher import HookFailure
+from pegboard.host.host import Host
+from pegboard.record.folds import snapshots, start_of
+from pegboard.record.stores import MemoryStore
+from pegboard.values.events import RunStart, SnapshotTaken
+from pegboard.why.explanation import Explainer, Explanation, source_of
 
 _EXAMPLES = """\b
 Examples:

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import click
 
+from pegboard.base.errors import PegboardError, UsageError
+from pegboard.base.text import one_line, printable
 from pegboard.cli.installed import installed
 from pegboard.cli.project_notes import brings, rows
 from pegboard.cli.reading import policy_packs, refuse_inside
-from pegboard.config import Config, Places
-from pegboard.errors import PegboardError, UsageError
-from pegboard.project import Project, read_project
-from pegboard.project_rules import ProjectPart, project_part
-from pegboard.text import one_line, printable
-from pegboard.trust import Trust
+from pegboard.config.layers import Config
+from pegboard.config.places import Places
+from pegboard.trust.accepted import Trust
+from pegboard.trust.project import read_project
+from pegboard.trust.project_rules import ProjectPart, project_part
+from pegboard.values.project import Project
 
 _EXAMPLES = """\b
 Examples:

@@ -9,8 +9,8 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from pegboard.events import RunEnd
-from pegboard.runs import Run
+from pegboard.agents.run import Run
+from pegboard.values.events import RunEnd
 
 _T = TypeVar("_T")
 
@@ -32,7 +32,7 @@ async def watch(run: Run) -> RunEnd:
         end = await run.wait()
     if run.listener_error is not None:
         raise run.listener_error
-    if run.stuck is not None:
+    if run.body_never_ended is not None:
         sys.stdout.flush()
         os._exit(exit_code(end))
     return end

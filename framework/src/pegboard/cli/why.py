@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import click
 
+from pegboard.base.errors import UsageError
+from pegboard.base.text import one_line
 from pegboard.cli.group import Options
 from pegboard.cli.opening import open_host, report_faults
 from pegboard.cli.sessions import in_session
 from pegboard.cli.tools import Given, explainer, newest_given
-from pegboard.errors import UsageError
-from pegboard.explaining import NOBODY, Explanation, Reason
-from pegboard.host import Host
-from pegboard.text import one_line
+from pegboard.host.host import Host
+from pegboard.why.explanation import NOBODY, Explanation, Reason
 
 _EXAMPLES = """\b
 Examples:

@@ -14,10 +14,10 @@ from typing import ClassVar, Final
 
 import pytest
 
-from pegboard.entries import Entry
-from pegboard.errors import Conflict
-from pegboard.stores import SessionHead, SessionStore
+from pegboard.base.errors import Conflict
+from pegboard.record.stores import SessionHead, SessionStore
 from pegboard.testing.samples import check_dense, check_same, every_event, numbered, said, texts_of
+from pegboard.values.entries import Entry
 
 ID: Final = "5e55101a"
 _BATCH: Final = 3

@@ -13,13 +13,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pegboard.entries import Entry
-from pegboard.errors import Conflict, PegboardError
-from pegboard.hookspecs import hooks, implements
-from pegboard.stores import SessionHead, SessionStore
+from pegboard.base.errors import Conflict, PegboardError
+from pegboard.hookspecs import hooks
+from pegboard.record.stores import SessionHead, SessionStore
+from pegboard.values.entries import Entry
+from pegboard.values.hook_markers import implements
 
 if TYPE_CHECKING:
-    from pegboard.host import Host
+    from pegboard.host.host import Host
 
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")
 _KEY: Final = re.compile(r"[0-9a-f]{64}")

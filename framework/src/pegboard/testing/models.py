@@ -5,8 +5,8 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from pegboard.messages import ToolCall
-from pegboard.models import Finish, ModelEvent, ModelRequest, TextDelta
+from pegboard.values.messages import ToolCall
+from pegboard.values.models import Finish, ModelEvent, ModelRequest, TextDelta
 
 _numbers = itertools.count(1)
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:  # imported when a test uses a fixture: a plugin must not slow down or cover what it does not test
-    from pegboard.agents import Agent
-    from pegboard.host import Host
+    from pegboard.agents.agent import Agent
+    from pegboard.host.host import Host
     from pegboard.testing.models import ScriptedModel
 
 
@@ -94,9 +94,9 @@ def _open(
     policy: tuple[str, ...] = (),
     config: str = "",
 ) -> "Host":
-    from pegboard.config import Places
-    from pegboard.discovery import discover
-    from pegboard.host import Host
+    from pegboard.config.places import Places
+    from pegboard.host.host import Host
+    from pegboard.packs.discovery import discover
 
     folder.mkdir()
     places = Places(folder / "config.toml", folder / "state")

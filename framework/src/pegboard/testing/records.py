@@ -1,7 +1,7 @@
 """Reading what was recorded, in a test that does not wait."""
 
-from pegboard.agents import Agent
-from pegboard.events import Event
+from pegboard.agents.agent import Agent
+from pegboard.values.events import Event
 
 
 def recorded(agent: Agent, *, all_of_it: bool = False) -> list[Event]:

@@ -8,10 +8,9 @@ from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from pegboard import events
-from pegboard.entries import Entry
-from pegboard.events import Event, Said, SessionStart
-from pegboard.frozen import freeze
+from pegboard.base.frozen import freeze
+from pegboard.values.entries import Entry
+from pegboard.values.events import EVENTS, Event, Said, SessionStart
 
 # What JSON allows and columns of a table don't: booleans beside numbers, large numbers, empty and foreign keys.
 _DATA: Final = {
@@ -26,8 +25,8 @@ _DATA: Final = {
 
 def every_event(session: str) -> tuple[Event, ...]:
     """Return two events of each type, with values of every field's own type."""
-    kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event) and kind.type]
-    return tuple(_event(kind, session, full) for kind in kinds for full in (True, False))
+
+    return tuple(_event(kind, session, full) for kind in EVENTS for full in (True, False))
 
 
 def session_start(session: str, ts: float = 1000.0) -> Entry:

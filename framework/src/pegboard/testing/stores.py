@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import pytest
 
-from pegboard.entries import Entry
-from pegboard.errors import Conflict, PegboardError
-from pegboard.events import Note, Said, Unknown, event_from_json
-from pegboard.frozen import MAX_DEPTH, freeze
-from pegboard.stores import SessionHead, SessionStore
+from pegboard.base.errors import Conflict, PegboardError
+from pegboard.base.frozen import MAX_DEPTH, freeze
+from pegboard.record.stores import SessionHead, SessionStore
 from pegboard.testing.durability import ID, DurableContract, append_one, folder_of
 from pegboard.testing.samples import check_dense, check_same, every_event, numbered, said, session_start, texts_of
+from pegboard.values.entries import Entry
+from pegboard.values.events import Note, Said, Unknown, event_from_json
 
 _OTHER: Final = "0123456789abcdef0123456789abcdef"
 _LARGE: Final = 5_000_000

@@ -1,0 +1,1 @@
+"""Agents, their runs, and the loop of a run with a model."""

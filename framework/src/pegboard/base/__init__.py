@@ -1,0 +1,1 @@
+"""What knows nothing of Pegboard: texts, errors, cancellation, scopes and layers, files, isolated calls."""

@@ -1,0 +1,1 @@
+"""One tool call and the batch that it is part of: checked, guarded, run, its result cut and recorded."""

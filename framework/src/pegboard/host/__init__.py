@@ -1,0 +1,1 @@
+"""The host: one process with its configuration, its packs and its agents."""

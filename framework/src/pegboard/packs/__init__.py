@@ -1,0 +1,1 @@
+"""Packs: found by their entry points, decided about, loaded, started and taken away again."""

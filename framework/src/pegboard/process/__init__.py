@@ -1,0 +1,1 @@
+"""Starting processes and reading what they write, without knowing who asked."""

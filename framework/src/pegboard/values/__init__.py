@@ -1,0 +1,1 @@
+"""What everybody names and nothing here acts on: messages, tools, events, verdicts, the marks on hooks."""

@@ -1,0 +1,1 @@
+"""Why a tool is or is not offered, from the same resolver that offers it."""
