@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class McpHooks:
-    """Implement it marked `@implements(McpHooks.mcp_servers, optional=True)`: harmless where this pack is not active."""
+    """Implement it marked `@implements(McpHooks.mcp_servers, optional=True)`: harmless without this pack."""
 
     @hookspec("collect")
     def mcp_servers(self, host: "Host") -> "Iterable[Server] | Awaitable[Iterable[Server]] | None":
