@@ -182,6 +182,13 @@ def pegboard_process(home: Home, tmp_path: Path) -> Callable[..., subprocess.Com
 
 
 @pytest.fixture
+def without_store() -> tuple[str, ...]:
+    """Options of the command line that leave out the pack that keeps sessions, if it is installed."""
+    there = any(distribution.pack and distribution.pack[0] == "tape" for distribution in discover())
+    return ("--disable", "tape") if there else ()
+
+
+@pytest.fixture
 def without_rights() -> Callable[[], AbstractContextManager[None]]:
     """A context in which file permissions count even when root runs the tests."""
 

@@ -17,7 +17,7 @@ from pegboard.values.hook_markers import policy_of
 
 HERE = Path(__file__).parent
 NOTE = "<!-- written by docs/generate.py; change the code instead -->\n\n"
-DOCUMENTED = ("models", "workspace")
+DOCUMENTED = ("models", "tape", "workspace")
 ORDERS = """Kinds: `collect` takes all items; `first` the first answer that is not None; `in order` and `observers` have
 no answer; `concurrent` has none and runs all at once; a `fold` hands a value from one implementation to the next, each
 returning a replacement or None; `around` wraps what happens; `all asked` takes every answer; in a `race` the first one

@@ -37,7 +37,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.needs("models", "workspace")
+@pytest.mark.needs("models", "tape", "workspace")
 def test_the_reference_pages_are_what_the_generator_writes(tmp_path: Path, home: Any) -> None:
     subprocess.run([sys.executable, str(ROOT / "docs/generate.py"), str(tmp_path)], check=True)
 

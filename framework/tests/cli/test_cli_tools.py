@@ -277,8 +277,10 @@ def test_a_run_whose_snapshot_is_not_recorded_is_one_line(pegboard: CommandLine,
         assert ended.stderr == "pegboard: the record of session abababab does not say what run 2 was given\n"
 
 
-def test_where_nothing_keeps_sessions_that_is_said(pegboard: CommandLine, pack_folder: PackFolder) -> None:
-    ended = pegboard("tools", "--session", "0123abcd")
+def test_where_nothing_keeps_sessions_that_is_said(
+    pegboard: CommandLine, pack_folder: PackFolder, without_store: tuple[str, ...]
+) -> None:
+    ended = pegboard(*without_store, "tools", "--session", "0123abcd")
 
     assert ended.stderr == "pegboard: there is no session 0123abcd (no active pack keeps sessions)\n"
 

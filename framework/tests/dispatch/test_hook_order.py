@@ -54,15 +54,15 @@ def test_every_hook_of_the_kernel_has_an_order() -> None:
 
 
 def order_of(host: Host, hook: str) -> list[tuple[str, str]]:
-    """Return who is called and why then, without the kernel's own guards."""
+    """Return who is called and why then, without the kernel's own guard."""
     return [(pack, why) for pack, why in host.hook_order(hook) if pack != "pegboard"]
 
 
-def test_the_kernels_own_guards_stand_in_the_order_under_its_name(open_host: OpenHost) -> None:
+def test_the_kernels_own_guard_stands_in_the_order_under_its_name(open_host: OpenHost) -> None:
     """What the kernel objects to it says through the same hook as a pack."""
     order = open_host(packs=five("guard_tool_call")).hook_order("guard_tool_call")
 
-    assert order[5:] == [("pegboard", "load order")] * 2
+    assert order[5:] == [("pegboard", "load order")]
 
 
 @pytest.mark.parametrize("hook", LOAD)
@@ -381,7 +381,7 @@ def test_hooks_lists_every_hook_with_its_kind_and_who_implements_it(pegboard: An
     ended = pegboard("hooks")
 
     rows = {line.split()[0]: line for line in ended.stdout.splitlines()}
-    assert set(rows) == KERNEL_HOOKS
+    assert set(rows) >= KERNEL_HOOKS
     assert " ".join(rows["filter_entry"].split()) == "filter_entry fold on failure: text withheld cc bb aa"
     assert " ".join(rows["guard_tool_call"].split()) == "guard_tool_call all asked on failure: deny pegboard"
 
@@ -400,8 +400,8 @@ def test_hooks_lists_what_packs_bring_too_with_the_pack_that_brings_it(pegboard:
     assert rows["dishes"] == {
         "hook": "dishes", "from": "cook", "kind": "collect", "failure": "contained", "packs": ["guest"],
     }  # fmt: skip
-    assert {row["from"] for name, row in rows.items() if name != "dishes"} == {"pegboard"}
-    assert rows["register_hookspecs"]["packs"] == ["cook"]
+    assert {rows[name]["from"] for name in KERNEL_HOOKS} == {"pegboard"}
+    assert "cook" in rows["register_hookspecs"]["packs"]
 
 
 @pytest.mark.usefixtures("three_filters")

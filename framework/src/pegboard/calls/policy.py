@@ -1,4 +1,4 @@
-"""The kernel's own guards: writes when no pack decides about them, and paths that no tool writes without a person."""
+"""The kernel's own guard: paths that no tool writes without a person, and writes that no pack decides about."""
 
 import os
 import re
@@ -53,21 +53,18 @@ class KernelPolicy:
         self._claimed = claimed
 
     @implements(hooks.guard_tool_call)
-    def writes(self, call: GuardedCall) -> Ask | None:
-        """Ask about every write while no pack that claims policy is active (rule 6)."""
-        if call.tool.effect != "write" or self._claimed():
-            return None
-        return Ask("no policy pack decides about writes")
+    def guard(self, call: GuardedCall) -> Ask | None:
+        """Ask a person about writes to what Pegboard, git or a CI service would take orders from (DESIGN §3.5).
 
-    @implements(hooks.guard_tool_call)
-    def protected_paths(self, call: GuardedCall) -> Ask | None:
-        """Ask a person about writes to what Pegboard, git or a CI service would take orders from (DESIGN §3.5)."""
-        if call.tool.effect != "write" or not call.touches:
+        And about every other write while no pack that claims policy is active (rule 6).
+        """
+        if call.tool.effect != "write":
             return None
         directory = call.agent.session.directory
         paths = [touch.value for touch in call.touches if touch.kind == "path"]
-        reasons = [reason for path in paths if (reason := protected_reason(path, self._places, directory))]
-        return Ask("; ".join(reasons), person=True) if reasons else None
+        if reasons := [reason for path in paths if (reason := protected_reason(path, self._places, directory))]:
+            return Ask("; ".join(reasons), person=True)
+        return None if self._claimed() else Ask("no policy pack decides about writes")
 
 
 def protected_reason(path: str, places: Places, directory: Path) -> str | None:

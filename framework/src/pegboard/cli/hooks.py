@@ -37,7 +37,7 @@ def _list(host: Host, as_json: bool) -> None:
     rows = []
     for name, owner in host.hooks().items():
         policy = host.hook_policy(name)
-        packs = list(dict.fromkeys(pack for pack, _ in host.hook_order(name)))
+        packs = [pack for pack, _ in host.hook_order(name)]
         rows.append({"hook": name, "from": owner, "kind": policy.kind, "failure": policy.failure, "packs": packs})
     if as_json:
         click.echo(json.dumps(rows, indent=1))
