@@ -12,7 +12,10 @@ from typing_extensions import TypedDict
 _MAX_LINES_NAMED: Final = 10
 _MAX_NEAR: Final = 200
 _MAX_SEARCHED: Final = 5_000
-_LOOK_ALIKE: Final = str.maketrans("‘’‚“”„–—−\u00a0\u2011", "'''\"\"\"--- -")
+# Quotation marks, dashes and blanks that a reader takes for the plain ones.
+_LOOK_ALIKE: Final = str.maketrans(
+    "\u2018\u2019\u201a\u201c\u201d\u201e\u2013\u2014\u2212\u00a0\u2011", "'''\"\"\"--- -"
+)
 
 
 class Edit(TypedDict):

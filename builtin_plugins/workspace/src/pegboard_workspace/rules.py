@@ -46,7 +46,7 @@ def ignored(path: str, levels: Sequence[Rules], *, folder: bool) -> bool:
 
 
 def parse(prefix: str, lines: Sequence[str]) -> Rules:
-    """Read the lines of an ignore file; one that is no pattern is passed over, as git does, and so are those too many."""
+    """Read the lines of an ignore file; what is no pattern is passed over, as git does, and so are those too many."""
     rules: list[Rule] = []
     for line in lines[:MAX_RULES]:
         if rule := _rule(line.removesuffix("\r")):

@@ -89,8 +89,8 @@ def grep(
 ) -> Matches:
     """Search the text files of the working directory, line by line, for a regular expression.
 
-    Matches come sorted, as path:line: text, or path:line:column: with a part of a long line. Files that .gitignore excludes, binary files and files
-    over 10 MB are left out.
+    Matches come sorted, as path:line: text, or path:line:column: with a part of a long line. Files that .gitignore
+    excludes, binary files and files over 10 MB are left out.
 
     Args:
         pattern: The expression; no look-around or back-references.
