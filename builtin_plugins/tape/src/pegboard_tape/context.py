@@ -25,7 +25,7 @@ from pegboard_tape.anchors import COMPACTION, OVERFLOW
 from pegboard_tape.fitting import Budget, cost, cut, elide
 from pegboard_tape.ledger import Ledger, Part, estimate
 from pegboard_tape.manifest import NAME, manifest
-from pegboard_tape.summary import sum_up
+from pegboard_tape.summary import OFFLINE, sum_up
 from pegboard_tape.told import Told, since_checkpoint
 
 
@@ -75,7 +75,7 @@ class SessionContext:
         told = Told.whole(ledger) if whole else await self._within(ledger, budget, COMPACTION)
         if run.signal.cancelled:
             return None
-        if told.tokens > budget.input:
+        if told.tokens > budget.input and agent.definition.model != OFFLINE:  # which has no window
             raise PegboardError(
                 f"the window of {budget.window:,} tokens is full: this turn alone is about {told.tokens:,} and "
                 f"{budget.input:,} are left for it; begin a new task, or raise packs.tape.window if the model has more"
