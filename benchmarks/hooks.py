@@ -22,6 +22,7 @@ from pegboard import Host, Outcome, hookimpl
 from pegboard.base.scopes import Scope
 from pegboard.config.places import Places
 from pegboard.dispatch.dispatcher import Dispatcher
+from pegboard.dispatch.guards import ask_all
 from pegboard.hookspecs import Hooks
 from pegboard.values.hook_markers import PROJECT
 
@@ -88,7 +89,7 @@ def ours(dispatcher: Dispatcher, scope: Scope, payload: object) -> dict[str, Wor
 
     return {
         "observers": observers,
-        "guards": lambda: dispatcher.ask_guards(payload, scope),
+        "guards": lambda: ask_all(dispatcher.plan("guard_tool_call", scope), payload),
         "fold": lambda: dispatcher.fold("agent_pre_step", scope, payload, lambda value, _answer: value),
         "around": lambda: dispatcher.around("wrap_tool_call", scope, body, payload, wanted=Outcome),
     }
@@ -171,7 +172,7 @@ async def registration() -> None:
 
             async def on_agent() -> None:
                 dispose = agent.register(Plain())
-                await agent.services.dispatcher.ask_guards(payload, agent.scope)
+                await ask_all(agent.services.dispatcher.plan("guard_tool_call", agent.scope), payload)
                 dispose()
 
             async def shared_manager() -> None:

@@ -8,6 +8,7 @@ import sys
 from dataclasses import fields
 from pathlib import Path
 
+from api import api
 from pegboard import Host, Tool
 from pegboard.hookspecs import Hooks
 from pegboard.packs.discovery import discover
@@ -16,7 +17,7 @@ from pegboard.values.hook_markers import policy_of
 
 HERE = Path(__file__).parent
 NOTE = "<!-- written by docs/generate.py; change the code instead -->\n\n"
-DOCUMENTED = ("models", "workspace")
+DOCUMENTED = ("models", "tape", "workspace")
 ORDERS = """Kinds: `collect` takes all items; `first` the first answer that is not None; `in order` and `observers` have
 no answer; `concurrent` has none and runs all at once; a `fold` hands a value from one implementation to the next, each
 returning a replacement or None; `around` wraps what happens; `all asked` takes every answer; in a `race` the first one
@@ -31,8 +32,8 @@ def hooks() -> str:
     """The page of the kernel's hooks."""
     page = [
         "# Hooks\n",
-        "Implement any of these in a pack, marked `@implements(hooks.NAME)`, which a type checker compares with what "
-        "stands here, or `@hookimpl`, which lets you leave out arguments that you don't need.\n",
+        "Implement any of these in a pack, marked `@implements(hooks.NAME)`: a type checker compares the function with "
+        "what stands here.\n",
         ORDERS + "\n",
     ]
     for name, function in vars(Hooks).items():
@@ -94,7 +95,7 @@ def events() -> str:
 def main() -> None:
     """Write all pages."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "reference"
-    for name, page in (("hooks", hooks()), ("tools", tools()), ("events", events())):
+    for name, page in (("hooks", hooks()), ("tools", tools()), ("events", events()), ("api", NOTE + api())):
         (folder / f"{name}.md").write_text(page, "utf-8")
 
 

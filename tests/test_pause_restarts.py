@@ -43,7 +43,7 @@ import json, os, signal
 from dataclasses import replace
 from pegboard import (
     Ask, AssistantMessage, Deny, Finish, ModelProvider, NeedsAnswer, NeedsApproval, TextDelta, ToolCall, ToolContext,
-    ToolResult, UserMessage, WaitsForSessions, hookimpl, tool,
+    ToolResult, UserMessage, WaitsForSessions, hooks, implements, tool,
 )
 
 def did(ctx, what):
@@ -119,20 +119,20 @@ class Model:
         yield Finish()
 
 class Pack:
-    @hookimpl
+    @implements(hooks.register_tools)
     def register_tools(self):
         plain = [doing("ask"), doing("look"), doing("deny")]
         return [*plain, careful, which, die, replace(delegate, resume=taken_up)]
 
-    @hookimpl
+    @implements(hooks.host_started)
     def host_started(self, host):
         Pack.host = host
 
-    @hookimpl
+    @implements(hooks.register_models)
     def register_models(self):
         return [ModelProvider("task", "does its task", lambda argument: Model())]
 
-    @hookimpl
+    @implements(hooks.guard_tool_call)
     def guard_tool_call(self, call):
         if call.name == "ask" or call.name == "die" and "ask" in os.environ.get("DIE", ""):
             return Ask("is it wanted?")
@@ -227,12 +227,12 @@ def session_of(told: str) -> str:
 
 
 @pytest.fixture
-def place(pegboard: Pegboard, home: Any, pack_folder: PackFolder, tmp_path: Path, open_host: OpenHost) -> Place:
+def place(pegboard_process: Pegboard, home: Any, pack_folder: PackFolder, tmp_path: Path, open_host: OpenHost) -> Place:
     """Where everything happens."""
     pack_folder.add("jsonl", reference="pegboard.testing.jsonl:JsonlPack")
     pack_folder.add("work", WORK)
     home.config('[agents.main]\nmodel = "task"\n')
-    return Place(tmp_path / "work", pegboard, open_host)
+    return Place(tmp_path / "work", pegboard_process, open_host)
 
 
 def results(entries: Sequence[Entry]) -> list[ToolResult]:

@@ -60,6 +60,14 @@ def test_every_distribution_has_the_same_shape() -> None:
         assert list((ROOT / folder / "tests").rglob("test_*.py")), folder
 
 
+def test_every_built_in_pack_keeps_the_contract_in_its_own_tests() -> None:
+    for folder in FOLDERS:
+        project = tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))["project"]
+        if "pegboard.packs" in project.get("entry-points", {}):
+            tests = [file.read_text("utf-8") for file in (ROOT / folder / "tests").glob("test_*.py")]
+            assert any("(PackContract)" in text for text in tests), folder
+
+
 @pytest.mark.needs("models", "workspace")
 def test_the_floors_and_the_borders_between_packs_are_kept() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]

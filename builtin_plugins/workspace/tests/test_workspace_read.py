@@ -212,16 +212,35 @@ def test_a_binary_file_is_refused(call: Call, project: Path, data: bytes) -> Non
     assert "`a.bin` is binary" in result.content
 
 
-def test_a_file_over_ten_megabytes_is_refused_with_its_size(call: Call, project: Path) -> None:
-    (project / "just.txt").write_bytes(b"x" * 9_999_999 + b"\n")
-    with (project / "over.txt").open("wb") as file:
+def test_a_range_of_a_file_of_any_size_is_read(call: Call, project: Path) -> None:
+    """Issue 25, case 12."""
+    (project / "big.txt").write_bytes(b"".join(b"line %d\r\n" % number for number in range(1, 1_000_001)))
+
+    first, middle = call("read", path="big.txt"), call("read", path="big.txt", start=500_000, end=500_001)
+    last, after = (call("read", path="big.txt", start=start) for start in (999_999, 1_000_001))
+
+    assert numbered(first)[:2] == [(1, "line 1"), (2, "line 2")]
+    assert next_start(first) == len(numbered(first)) + 1
+    assert numbered(middle) == [(500_000, "line 500000"), (500_001, "line 500001")]
+    assert numbered(last) == [(999_999, "line 999999"), (1_000_000, "line 1000000")]
+    assert next_start(last) is None
+    assert "has 1000000 lines" in after.content
+
+
+def test_of_a_giant_line_the_beginning_is_read(call: Call, project: Path) -> None:
+    (project / "big.txt").write_bytes(b"x" * 12_000_000 + b"\nend")
+
+    (_, long), (number, last) = numbered(call("read", path="big.txt"))
+
+    assert long.endswith("… (this line goes on)")
+    assert (number, last) == (2, "end")
+
+
+def test_a_large_binary_file_is_refused(call: Call, project: Path) -> None:
+    with (project / "over.bin").open("wb") as file:
         file.truncate(10_000_001)
 
-    refused, taken = call("read", path="over.txt"), call("read", path="just.txt")
-
-    assert refused.status == "error"
-    assert "10,000,001 bytes" in refused.content
-    assert taken.status == "ok"
+    assert "is binary" in call("read", path="over.bin").content
 
 
 def test_a_folder_is_refused_with_what_to_use_instead(call: Call, project: Path) -> None:

@@ -318,4 +318,4 @@ def test_a_folder_without_permission_is_searched_around(
     with without_rights():
         result = call("grep", inside=public_folder, pattern="secret")
 
-    assert result.content == "open.txt:1: my secret"
+    assert result.content == "open.txt:1: my secret\n(1 folder could not be read)"

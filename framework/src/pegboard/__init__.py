@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pegboard.base.errors import UsageError as UsageError
     from pegboard.base.text import one_line as one_line
     from pegboard.base.text import printable as printable
-    from pegboard.calls.gate import GuardedCall as GuardedCall
+    from pegboard.calls.pack_views import GuardedCall as GuardedCall
+    from pegboard.calls.pack_views import ToolRun as ToolRun
     from pegboard.config.field_rules import narrowing as narrowing
     from pegboard.config.field_rules import user_only as user_only
     from pegboard.config.places import Places as Places
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from pegboard.values.outcomes import Block as Block
     from pegboard.values.outcomes import Outcome as Outcome
     from pegboard.values.outcomes import ProceedTool as ProceedTool
-    from pegboard.values.outcomes import ToolRun as ToolRun
+    from pegboard.values.presentation import Presentation as Presentation
     from pegboard.values.prompts import Prompt as Prompt
     from pegboard.values.prompts import Section as Section
     from pegboard.values.tool import Arguments as Arguments
@@ -97,15 +98,16 @@ _HOMES = {
     "tools.function_tools": "tool",
     "values.tool": "Arguments Output Tool ToolContext Touch foreign_name",
     "values.interrupts": "NeedsAnswer NeedsApproval WaitsForSessions",
-    "calls.gate": "GuardedCall",
+    "calls.pack_views": "GuardedCall ToolRun",
     "values.verdicts": "Ask Deny EndRun Enter Reject",
-    "values.outcomes": "Accept Block Outcome ProceedTool ToolRun",
+    "values.outcomes": "Accept Block Outcome ProceedTool",
     "values.models": "Finish Model ModelEvent ModelProvider ModelReply ModelRequest PerTools ProceedModel TextDelta",
     "values.messages": "AssistantMessage Message ToolCall ToolResult Usage UserMessage",
     "host.host": "Host",
     "agents.agent": "Agent",
     "agents.definition": "Definition Limits",
     "agents.run": "Run Step",
+    "values.presentation": "Presentation",
     "values.prompts": "Prompt Section",
     "tools.snapshot": "ToolView",
     "values.interactions": "Answer Interaction",

@@ -1,8 +1,8 @@
 """The hooks of the kernel: where a pack's code goes, what it may change, and what its failure does.
 
 Each hook has a `kind` (how answers combine) and a `failure` policy (what a raising or lying implementation does); both
-are enforced by `dispatch.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the rest may be
-either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
+are carried out by `dispatch/dispatcher.py`. `agent_created`, `agent_disposed`, `observe` and `register_*` are sync, the
+rest may be either. A pack's own hooks are marked with `hookspec` and handed over with `register_hookspecs`.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Final
 from pegboard.values.hook_markers import hookspec
 
 if TYPE_CHECKING:
-    from pegboard.agents.agent import Agent
+    from pegboard.agents.agent import Agent as Agent
     from pegboard.agents.run import Run, Step
-    from pegboard.calls.gate import GuardedCall
-    from pegboard.host.host import Host
+    from pegboard.calls.pack_views import GuardedCall, ToolRun
+    from pegboard.host.host import Host as Host
     from pegboard.process.spec import ProcessSpec
     from pegboard.record.stores import SessionStore
     from pegboard.values.entries import Entry
     from pegboard.values.events import Event
     from pegboard.values.interactions import Answer, Interaction
     from pegboard.values.models import ModelProvider, ModelReply, ModelRequest, ProceedModel
-    from pegboard.values.outcomes import Accept, Block, Outcome, ProceedTool, ToolRun
+    from pegboard.values.outcomes import Accept, Block, Outcome, ProceedTool
     from pegboard.values.prompts import Prompt
     from pegboard.values.tool import Tool
     from pegboard.values.verdicts import Deny, Enter, Reject, Verdict
@@ -183,4 +183,5 @@ class Hooks:
 
 
 hooks = Hooks
+"""The kernel's hooks by name, for `@implements(hooks.NAME)`; the page of hooks says what each does."""
 KERNEL_HOOKS: Final = frozenset(name for name in vars(Hooks) if not name.startswith("_"))

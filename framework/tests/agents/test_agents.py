@@ -1194,7 +1194,7 @@ def test_a_pack_that_comes_late_serves_the_agents_there_are_and_leaves_with_all_
         await host.create_agent(directory=tmp_path)
 
         assert [*counts, served()] == [2, 3, 2, 0]
-        assert layers(host) == (0, 0)
+        assert layers(host) == (0, 1)
 
     live(tmp_path, main)
 
@@ -1821,7 +1821,7 @@ def test_a_pack_that_is_unloaded_while_it_connects_registers_nothing_afterwards(
         await run.wait()
         await turns(3)
 
-        assert (offered(model.requests[0]), agent.view().names, layers(host)) == ([], (), (0, 0))
+        assert (offered(model.requests[0]), agent.view().names, layers(host)) == ([], (), (0, 1))
 
     live(tmp_path, main, slow=Hooks(run_starting=connect))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pegboard import (
     Agent,
@@ -420,7 +420,6 @@ scripts = st.lists(st.lists(st.sampled_from([*NAMES, "!"]), max_size=3), min_siz
 
 
 @given(scripts, st.lists(operation, min_size=5, max_size=60))
-@settings(max_examples=300)
 @example(
     [["shared"]],
     [("create", 0, 0), ("let", 3, 0), ("dispose", 0, 0), ("dispose", 0, 0), ("let", 1, 0), ("abandon", 1, 0)],

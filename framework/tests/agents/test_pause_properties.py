@@ -448,7 +448,7 @@ operations = st.lists(st.tuples(names, st.integers(0, 15)), min_size=3, max_size
 
 
 @given(plans, operations)
-@settings(max_examples=150, report_multiple_bugs=False)
+@settings(report_multiple_bugs=False)
 @example([["ask"]], [("cancel", 0), ("restart", 0), ("answer", 0)])
 @example([["careful", "ask"]], [("restart", 0), ("restart", 0), ("restart", 4), ("answer", 0), ("answer", 0)])
 @example([["both", "careful_parallel", "parallel"]], [("restart", 0), ("answer", 0), ("restart", 0)])

@@ -661,6 +661,35 @@ async def test_an_approval_of_a_path_that_leads_elsewhere_by_now_is_stale(house:
     assert (end.reason, house.work.did, house.codes()) == ("completed", [], ["STALE_APPROVAL"])
 
 
+@pytest.mark.parametrize("changed", [True, False], ids=["changed", "left alone"])
+async def test_an_approval_binds_to_the_bytes_that_stood_there(house: House, changed: bool) -> None:
+    """A person may have typed meanwhile what they said yes to overwriting."""
+    file = house.agent.session.directory / "plan"
+    file.write_text("as it was shown")
+    house.work.verdicts["empty"] = Ask("is it wanted?")
+    house.host.tools.register(doing("empty", house.work.did, touches=lambda word: [Touch.path(word, content=True)]))
+    await house.paused(call("empty", word="plan"), "On.")
+    if changed:
+        file.write_text("typed meanwhile")
+
+    await end_of(await house.answers(YES))
+
+    assert house.codes() == (["STALE_APPROVAL"] if changed else [None])
+    assert bool(house.work.did) is not changed
+
+
+async def test_an_approval_binds_to_the_directory_and_not_to_its_name(house: House) -> None:
+    """Issue 25 case 18: a folder that was swapped for another one of that name gets no approved command."""
+    directory = house.agent.session.directory
+    await house.paused(call("ask"), "Stale.")
+    directory.rename(directory.with_name("elsewhere"))
+    directory.mkdir()
+
+    end = await end_of(await house.answers(YES))
+
+    assert (end.reason, house.work.did, house.codes()) == ("completed", [], ["STALE_APPROVAL"])
+
+
 async def test_an_approval_is_never_good_for_arguments_that_a_filter_has_changed(house: House) -> None:
     """Case 32: what is recorded is not what the model asked for, so it is not carried out in its place."""
 
@@ -1001,23 +1030,6 @@ def same(did: list[str]) -> Tool:
         return "Nothing has changed in the room since the last look."
 
     return same
-
-
-async def test_no_progress_is_noticed_across_pauses(house: House) -> None:
-    """B22, B26: the second identical batch is told, the fourth ends the run."""
-    house.host.tools.register(same(house.work.did))
-    run = await house.paused(*(call("same") for _ in range(6)))
-    whole = asyncio.ensure_future(end_of(run, whole=True))
-    for _ in range(6):
-        if await house.open():
-            await end_of(await house.answers(YES))
-    async with asyncio.timeout(20):
-        assert (await whole).reason == "limit"
-
-    assert len(house.work.did) == 4
-    first, second, *_ = house.results()
-    assert second.content != first.content
-    assert second.content.startswith(first.content)
 
 
 async def test_the_room_of_a_step_is_shared_across_a_pause(house: House) -> None:

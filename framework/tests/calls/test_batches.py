@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pegboard import (
     Agent,
@@ -42,7 +42,6 @@ from pegboard import (
     hookimpl,
     tool,
 )
-from pegboard.calls.repeats import CORRECTION
 from pegboard.config.places import Places
 from pegboard.events import Called, Replied, Returned
 from pegboard.record.stores import MemoryStore
@@ -887,75 +886,6 @@ def test_a_record_that_is_lost_in_the_midst_ends_the_run_after_what_runs(tmp_pat
     assert "the disk is full" in took.end.text
 
 
-# -- going round in circles
-
-
-def repeated(folder: Path, body: Body, number: int, *between: Any) -> Took:
-    """Let a model make the same two calls again and again."""
-    calls = [call("say", tag="x"), call("look", tag="y")]
-    return taken(folder, [made("say", say), made("look", body)], *[reply(*calls)] * number, *between)
-
-
-def test_a_second_batch_that_is_the_same_is_corrected_once_and_a_fourth_ends_the_run(tmp_path: Path) -> None:
-    """B26: the last result says so, and no other one."""
-    took = repeated(tmp_path, say, 5)
-
-    assert took.contents == [*"xyx", f"y\n\n{CORRECTION}", *"xyxy"]
-    assert (took.end.reason, took.end.calls, len(took.model.requests)) == ("limit", 8, 4)
-
-
-def test_results_that_differ_in_their_time_only_are_the_same(tmp_path: Path) -> None:
-    """B26."""
-    times = iter(range(10))
-
-    async def body(ctx: ToolContext, tag: str) -> str:
-        return json.dumps({"rows": 3, "timestamp": next(times), "took": f"{next(times)} ms"})
-
-    assert repeated(tmp_path, body, 5).end.reason == "limit"
-
-
-def test_an_id_of_the_matter_itself_that_changes_is_progress(tmp_path: Path) -> None:
-    """B26."""
-    numbers = iter(range(10))
-
-    async def body(ctx: ToolContext, tag: str) -> str:
-        return json.dumps({"orderId": f"0b6e2c1a-8f0d-4b52-9c77-5d1e6f3a2b4{next(numbers)}"})
-
-    took = repeated(tmp_path, body, 5)
-
-    assert (took.end.reason, [CORRECTION in content for content in took.contents]) == ("completed", [False] * 10)
-
-
-def test_results_that_only_acknowledge_never_end_the_run(tmp_path: Path) -> None:
-    """B26."""
-
-    async def body(ctx: ToolContext, tag: str) -> str:
-        return "ok"
-
-    took = taken(tmp_path, [made("press", body)], *[call("press", tag="down")] * 6)
-
-    assert (took.end.reason, took.contents) == ("completed", ["ok", f"ok\n\n{CORRECTION}", *["ok"] * 4])
-
-
-def test_another_batch_in_between_begins_anew(tmp_path: Path) -> None:
-    """B26."""
-    again = [call("say", tag="x")] * 3
-
-    took = taken(tmp_path, [made("say", say)], *again, call("say", tag="z"), *again)
-
-    assert (took.end.reason, took.contents) == (
-        "completed",
-        [*["x", f"x\n\n{CORRECTION}", "x"], "z", *took.contents[:3]],
-    )
-
-
-def test_the_same_denials_four_times_end_the_run(tmp_path: Path) -> None:
-    """B26: it can be told from errors too."""
-    took = taken(tmp_path, [made("say", say, effect="write")], *[call("say", tag="x")] * 5)
-
-    assert (took.codes, took.end.reason, took.end.denied) == (["DENIED"] * 4, "limit", 4)
-
-
 # -- committed once
 
 
@@ -1179,7 +1109,6 @@ def check_record(kinds: Sequence[Kind], theatre: Theatre, took: Took, parallel: 
 
 
 @given(batches, choices, st.integers(1, 4))
-@settings(max_examples=150)
 def test_in_every_batch_all_that_may_run_does_and_each_ends_as_it_would_alone(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[Kind], order: list[int], parallel: int
 ) -> None:
@@ -1194,7 +1123,6 @@ def test_in_every_batch_all_that_may_run_does_and_each_ends_as_it_would_alone(
 
 
 @given(batches, choices, st.integers(1, 4), st.integers(0, 12), st.integers(1, 9))
-@settings(max_examples=200)
 def test_a_cancel_at_any_moment_leaves_one_end_of_every_call_and_starts_nothing_more(
     tmp_path_factory: pytest.TempPathFactory, kinds: list[Kind], order: list[int], parallel: int, at: int, pace: int
 ) -> None:
@@ -1213,7 +1141,6 @@ def test_a_cancel_at_any_moment_leaves_one_end_of_every_call_and_starts_nothing_
 
 
 @given(st.lists(st.integers(0, 700), min_size=1, max_size=12), st.integers(1000, 3000))
-@settings(max_examples=60)
 def test_of_results_of_any_length_a_prefix_stays_and_nothing_is_longer_than_it_may_be(
     tmp_path_factory: pytest.TempPathFactory, lengths: list[int], batch_chars: int
 ) -> None:

@@ -212,7 +212,7 @@ def test_a_check_of_arguments_that_fails_in_any_way_is_one_error_result(call: Ca
     class Own:
         schema: dict[str, Any] = {"type": "object"}  # noqa: RUF012
 
-        def parse(self, text: str) -> dict[str, Any]:
+        def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
             raise error
 
     output = Output(dict, lambda value: value, str, str)

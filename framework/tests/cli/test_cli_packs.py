@@ -179,7 +179,7 @@ def test_packs_alone_lists_them_for_a_person(pegboard: CommandLine, pack_folder:
 
 
 def test_a_distribution_that_is_twice_on_the_path_is_one_pack_imported_once_from_the_first(
-    pegboard: CommandLine, pack_folder: Any, tmp_path: Path
+    pegboard_process: CommandLine, pack_folder: Any, tmp_path: Path
 ) -> None:
     pack_folder.add("notes", marking(pack_folder) + offering("note"), version="2.0")
     second = type(pack_folder)(tmp_path / "second")
@@ -187,7 +187,7 @@ def test_a_distribution_that_is_twice_on_the_path_is_one_pack_imported_once_from
     second.add("notes", marking(second) + offering("note"), version="1.0")
     both = os.pathsep.join([str(pack_folder.path), str(second.path), str(pack_folder.path)])
 
-    loaded = rows(pegboard("packs", "list", "--load", "--json", env={"PYTHONPATH": both}))
+    loaded = rows(pegboard_process("packs", "list", "--load", "--json", env={"PYTHONPATH": both}))
 
     assert [(name, row["state"], row["version"]) for name, row in loaded.items()] == [("notes", "active", "2.0")]
     assert (imported(pack_folder), imported(second)) == (["sample_notes"], [])
@@ -590,13 +590,13 @@ def test_an_unknown_command_is_refused_with_a_suggestion(pegboard: CommandLine, 
 
 
 def test_what_c_code_or_a_child_process_prints_while_a_pack_is_loaded_goes_to_stderr_too(
-    pegboard: CommandLine, pack_folder: Any
+    pegboard_process: CommandLine, pack_folder: Any
 ) -> None:
     code = "import os, subprocess\nos.write(1, b'raw')\nsubprocess.run(['echo', 'child'], check=True)\n"
     pack_folder.add("notes", code + offering("note"))
 
     for command in (["packs", "list", "--load", "--json"], ["tools", "--json"]):
-        ended = pegboard(*command)
+        ended = pegboard_process(*command)
 
         json.loads(ended.stdout)
         assert ended.stderr == "rawchild\n"

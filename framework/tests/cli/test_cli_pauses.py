@@ -172,10 +172,12 @@ def test_in_a_pipe_every_line_is_json_and_the_last_is_the_end(place: Place) -> N
     assert asked["session"] == events[-1]["session"]
 
 
-def test_without_a_store_that_lasts_a_pause_is_refused_before_anything_runs(place: Place) -> None:
+def test_without_a_store_that_lasts_a_pause_is_refused_before_anything_runs(
+    place: Place, without_store: tuple[str, ...]
+) -> None:
     """DESIGN §3.6: exit 2."""
     for command in (("run", "--on-ask", "pause", "ask look"), ("call", "--on-ask", "pause", "ask")):
-        line = refused(place.run(*command), 2)
+        line = refused(place.run(*without_store, *command), 2)
         assert "pause" in line
 
     assert place.did == []

@@ -277,8 +277,10 @@ def test_a_run_whose_snapshot_is_not_recorded_is_one_line(pegboard: CommandLine,
         assert ended.stderr == "pegboard: the record of session abababab does not say what run 2 was given\n"
 
 
-def test_where_nothing_keeps_sessions_that_is_said(pegboard: CommandLine, pack_folder: PackFolder) -> None:
-    ended = pegboard("tools", "--session", "0123abcd")
+def test_where_nothing_keeps_sessions_that_is_said(
+    pegboard: CommandLine, pack_folder: PackFolder, without_store: tuple[str, ...]
+) -> None:
+    ended = pegboard(*without_store, "tools", "--session", "0123abcd")
 
     assert ended.stderr == "pegboard: there is no session 0123abcd (no active pack keeps sessions)\n"
 
@@ -305,8 +307,9 @@ def test_why_tells_the_source_of_an_offered_tool_and_what_asks(pegboard: Command
 
     assert lines[0] == "mark is offered to `main`, and asks each time"
     assert lines[1].split()[:3] == ["source", "pack", "eyes"] and "write, exclusive, definition" in lines[1]
-    assert lines[2].startswith("  permission rule  asks: no policy pack decides about writes; --allow-writes says yes")
-    assert len(lines) == 3
+    assert lines[2].startswith("  guard            asks a person before what git, CI or Pegboard takes orders from")
+    assert lines[3].startswith("  permission rule  asks: no policy pack decides about writes; --allow-writes says yes")
+    assert len(lines) == 4
 
 
 def test_why_as_json_has_exactly_the_documented_keys(pegboard: CommandLine, eyes: PackFolder) -> None:

@@ -386,3 +386,41 @@ def test_one_function_makes_independent_tools() -> None:
 
     assert (first.name, first.effect, second.name, second.effect) == ("double", "read", "twice", "write")
     assert double(4) == first.body(number=4) == 8
+
+
+def test_a_whole_number_that_becomes_another_one_as_a_float_is_shown_as_the_body_gets_it() -> None:
+    """Issue 25, case 19: a guard saw 9999999999999999999 where the body got 1e19."""
+
+    @tool
+    def share(of: float, rest: list[float]) -> str:
+        """Share.
+
+        Args:
+            of: What.
+            rest: And what.
+        """
+        return ""
+
+    text = '{"of": 9999999999999999999, "rest": [1, 9007199254740993]}'
+    read = json.loads(text)
+
+    taken = share.arguments.parse(text, read)
+
+    assert read == taken == {"of": 1e19, "rest": [1, 9007199254740992.0]}
+
+
+def test_a_null_for_what_may_be_left_out_is_nothing_to_a_guard_either() -> None:
+    """Issue 25, case 9."""
+
+    @tool
+    def look(path: str = ".") -> str:
+        """Look.
+
+        Args:
+            path: Where.
+        """
+        return path
+
+    read = {"path": None}
+
+    assert look.arguments.parse('{"path": null}', read) == read == {}

@@ -384,6 +384,7 @@ def test_an_offered_tool_names_the_guards_that_will_be_asked_and_then_the_kernel
     assert [(reason.kind, reason.source) for reason in found.reasons] == [
         ("guard", "pack audit"),
         ("guard", "this program"),
+        ("guard", "pegboard"),
         ("permission rule", "pegboard"),
     ]
     assert "--allow-writes says yes for one run" in found.reasons[-1].text
@@ -392,7 +393,10 @@ def test_an_offered_tool_names_the_guards_that_will_be_asked_and_then_the_kernel
 def test_where_a_pack_claims_policy_the_kernel_has_no_rule_of_its_own() -> None:
     found = why("mark", packs={"pen": Giving(made("mark", effect="write")), "law": Guarding()}, policy=["law"])
 
-    assert [(reason.kind, reason.source) for reason in found.reasons] == [("guard", "pack law")]
+    assert [(reason.kind, reason.source) for reason in found.reasons] == [
+        ("guard", "pack law"),
+        ("guard", "pegboard"),  # protected paths are nobody else's business
+    ]
 
 
 def test_a_pack_that_fails_in_the_prompt_is_no_explanation_but_a_failure() -> None:

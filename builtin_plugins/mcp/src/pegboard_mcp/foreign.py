@@ -20,12 +20,15 @@ def foreign_tool(
     call: Call,
     output: Output,
     timeout: float | None = None,
+    source: str = "",
+    generation: str = "",
 ) -> Tool:
     """Make a `Tool` of a definition that a server sent; it is always write, exclusive and user-configurable.
 
     Its name is `mcp__<server>__<name>`. `parameters` is any JSON Schema of an object: a model is shown it as it is, and
     arguments are held against it before any guard is asked; `format` and patterns that can't be matched in linear time
-    are left to the server. `call(arguments, ctx)` gets a fresh dict. `timeout` is in seconds.
+    are left to the server. `call(arguments, ctx)` gets a fresh dict. `timeout` is in seconds. `source` and `generation`
+    are as `Tool` has them.
 
     Raises:
         UnsupportedSchema: `parameters` is no valid JSON Schema of an object, or can't be checked safely.
@@ -47,6 +50,8 @@ def foreign_tool(
         takes_context=True,
         is_async=True,
         server=server,
+        source=source,
+        generation=generation,
     )
 
 
@@ -61,9 +66,9 @@ class ForeignArguments:
         """The JSON Schema as the server sent it."""
         return self._schema.schema
 
-    def parse(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check JSON text against the schema."""
-        value = read_object(text)
+        value = read_object(text) if read is None else read
         if wrong := self._schema.violations(value):
             raise InvalidArguments(wrong)
         return {"arguments": value}

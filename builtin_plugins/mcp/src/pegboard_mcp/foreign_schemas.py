@@ -16,7 +16,6 @@ from pegboard_mcp.schema_graph import SchemaGraph
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
-_ROOT: Final = "parameters"
 _LARGEST: Final = 50_000  # values and 16 characters each, far more than a model could be shown
 _MOST: Final = 20_000_000  # schemas that the places of a value are held against, all in all: about a second
 _MOST_FOR_ALL_ERRORS: Final = 200_000  # to collect all errors is far slower than to find the first
@@ -25,25 +24,26 @@ _MASK: Final = "\0"
 
 
 class ForeignSchema:
-    """The schema of a foreign tool's parameters, checked once; `violations` holds arguments against it."""
+    """The schema of a foreign tool's parameters or output, checked once; `violations` holds values against it."""
 
-    def __init__(self, schema: Any) -> None:
-        """Check the schema.
+    def __init__(self, schema: Any, root: str = "parameters") -> None:
+        """Check the schema; `root` is what it is called in messages.
 
         Raises:
             UnsupportedSchema: it is no valid JSON Schema of an object, or can't be checked safely.
         """
         if not isinstance(schema, dict) or schema.get("type") != "object":
-            raise UnsupportedSchema([f'{_ROOT} must be a JSON Schema whose type is "object"'])
+            raise UnsupportedSchema([f'{root} must be a JSON Schema whose type is "object"'])
         depth, size = measure(schema)
         if depth > MAX_DEPTH:
-            raise UnsupportedSchema([f"{_ROOT} is nested more than {MAX_DEPTH} levels deep"])
+            raise UnsupportedSchema([f"{root} is nested more than {MAX_DEPTH} levels deep"])
         if size > _LARGEST:
-            raise UnsupportedSchema([f"{_ROOT} is too large: {size:,} values, of at most {_LARGEST:,}"])
+            raise UnsupportedSchema([f"{root} is too large: {size:,} values, of at most {_LARGEST:,}"])
         try:
             self.schema: dict[str, Any] = copied(schema)
         except ValueError as error:
-            raise UnsupportedSchema([f"{_ROOT} is no JSON: {one_line(str(error), 200)}"]) from None
+            raise UnsupportedSchema([f"{root} is no JSON: {one_line(str(error), 200)}"]) from None
+        self._root = root
         try:
             self._costs, self._validator = self._compiled(lambda _pattern: True)
         except UnsupportedSchema:  # for the sake of a pattern, or of something else, which is then told
@@ -51,7 +51,7 @@ class ForeignSchema:
 
     def _compiled(self, is_linear: Callable[[str], bool]) -> "tuple[list[int], Validator]":
         checked = copied(self.schema)
-        return SchemaGraph(checked, _ROOT, is_linear).costs(), _validator(checked)
+        return SchemaGraph(checked, self._root, is_linear).costs(), _validator(checked, self._root)
 
     def violations(self, value: Any) -> list[str]:
         """Return what the schema has against plain JSON data, ten lines at most; empty if it fits. Never raises."""
@@ -80,7 +80,7 @@ class ForeignSchema:
             yield error
 
 
-def _validator(schema: Any) -> "Validator":
+def _validator(schema: Any, root: str) -> "Validator":
     import jsonschema_rs
 
     options = jsonschema_rs.RegexOptions(size_limit=_REGEX_BYTES, dfa_size_limit=_REGEX_BYTES)
@@ -89,16 +89,16 @@ def _validator(schema: Any) -> "Validator":
             schema, pattern_options=options, offline=True, validate_formats=False, mask=_MASK
         )
     except jsonschema_rs.ValidationError as error:
-        raise UnsupportedSchema([_text(error, _ROOT)]) from None
+        raise UnsupportedSchema([_text(error, root)]) from None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        raise UnsupportedSchema([f"{_ROOT} can't be checked: {one_line(str(error))}"]) from None
+        raise UnsupportedSchema([f"{root} can't be checked: {one_line(str(error))}"]) from None
 
 
 def _is_linear(pattern: str) -> bool:
     try:
-        _validator({"pattern": pattern})
+        _validator({"pattern": pattern}, "")
     except UnsupportedSchema:
         return False
     return True

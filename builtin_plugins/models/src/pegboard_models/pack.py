@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from pegboard import Model, ModelProvider, hookimpl
+from pegboard import Model, ModelProvider, hooks, implements
 
 
-@hookimpl
+@implements(hooks.register_models)
 def register_models() -> Iterable[ModelProvider]:
     """Hand over the routes."""
     return [

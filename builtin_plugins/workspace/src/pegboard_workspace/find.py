@@ -2,35 +2,41 @@
 
 from typing import Final
 
-from pegboard import ToolContext, Touch, tool
+from pegboard import ToolContext, tool
 from typing_extensions import TypedDict
 
-from pegboard_workspace.places import locate_existing, show
-from pegboard_workspace.walk import files, matcher
+from pegboard_workspace.limits import allowed, told
+from pegboard_workspace.places import guarded_existing, show, touch
+from pegboard_workspace.walk import Walk
+from pegboard_workspace.wanted import matcher, why_none
 
 MAX_PATHS: Final = 500
 
 
 class Paths(TypedDict):
-    """The first paths that match, sorted, and how many match in all."""
+    """The first paths that match, sorted, how many match in all, and what was left out."""
 
     paths: list[str]
     total: int
+    refused: dict[str, int]
+    unread: int
+    why: str
 
 
 def _render(value: Paths) -> str:
+    lines = list(value["paths"])
+    if more := value["total"] - len(lines):
+        lines.append(f"({more:,} more; narrow the pattern)")
     if not value["total"]:
-        return "no file matches"
-    more = value["total"] - len(value["paths"])
-    tail = f"\n({more:,} more; narrow the pattern)" if more else ""
-    return "\n".join(value["paths"]) + tail
+        lines.append(f"no file matches{': ' + value['why'] if value['why'] else ''}")
+    return "\n".join([*lines, *told(value["refused"], value["unread"])])
 
 
 @tool(
     effect="read",
     concurrency="parallel",
     timeout=60,
-    touches=lambda path=".", **_: [Touch.path(path)],
+    touches=lambda path=".", **_: touch(path),
     render=_render,
     summarize=lambda value: f"{value['total']:,} file{'' if value['total'] == 1 else 's'}",
     examples=["Which Python files are there?", "List the files in docs", "Find all test files"],
@@ -44,7 +50,10 @@ def glob(pattern: str, ctx: ToolContext, path: str = ".") -> Paths:
         pattern: A glob such as *.py (any folder), src/**/*.ts, or *.{md,rst}; a leading ! excludes.
         path: The folder to look in.
     """
-    place = locate_existing(ctx.directory, path)
+    place = guarded_existing(ctx, path)
     matches = matcher(pattern, place)
-    found = [show(name) for name in files(place, ctx.cancel) if matches(name)]
-    return Paths(paths=found[:MAX_PATHS], total=len(found))
+    walk = Walk(place, ctx.cancel)
+    found, refused = allowed(ctx, (name for name in walk.files() if matches(name)))
+    shown = [show(name) for name in found[:MAX_PATHS]]
+    why = "" if found or refused else why_none(pattern, place, ctx.cancel)
+    return Paths(paths=shown, total=len(found), refused=refused, unread=walk.unread, why=why)

@@ -116,6 +116,10 @@ def _character_class(pattern: str, at: int) -> int:
         end += _escape(pattern, end) if pattern[end] == "\\" else 1
     if end >= len(pattern):
         raise _refused("`[` without `]`", pattern, at, "close it, or escape it as \\[")
+    classes = set(re.findall(r"\\(.)", pattern[at:end]))
+    if pattern[at + 1] == "^" and any({one, one.upper()} <= classes for one in "dsw"):
+        # The `regex` library takes it for any character.
+        raise _refused(f"`{pattern[at : end + 1]}`, which no character is in,", pattern, at, "leave it out")
     return end + 1 - at
 
 

@@ -1,43 +1,30 @@
-"""What `.gitignore` and `.ignore` files say about one entry of a folder, pattern by pattern through pathspec.
+"""What `.gitignore` and `.ignore` files say about one entry of a folder.
 
-git judges every entry on its way down by itself, while pathspec judges whole paths: a pattern there also matches what
-lies below a folder that it names. Such a match is told by the pattern's group `ps_d` and does not count here.
+As git does it, every entry is judged by itself on the way down: what lies in an ignored folder is never asked about.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pegboard import ToolError
 
+from pegboard_workspace.globs import NoGlob, translate
 from pegboard_workspace.places import Place, read_bytes
 
-if TYPE_CHECKING:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
 IGNORE_FILES: Final = (".gitignore", ".ignore")
-_CLASSES: Final = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "blank": " \t", "digit": "0-9", "lower": "a-z", "upper": "A-Z",
-    "punct": "!-,./:-@[-`{-~-", "space": " \t\n\r\f\v", "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
+MAX_RULES: Final = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One line of an ignore file."""
 
-    pattern: "GitIgnoreSpecPattern"
+    pattern: "re.Pattern[str]"
+    ignores: bool
     folders_only: bool
-
-    def says(self, path: str, *, folder: bool) -> bool | None:
-        """Return whether the entry is ignored, or None if the rule does not speak of it."""
-        if self.folders_only and not folder:
-            return None
-        found = self.pattern.match_file(path)
-        if found is None or found.match.groupdict().get("ps_d"):
-            return None
-        return self.pattern.include
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,37 +40,38 @@ def ignored(path: str, levels: Sequence[Rules], *, folder: bool) -> bool:
     for level in reversed(levels):
         below = path[len(level.prefix) :]
         for rule in reversed(level.rules):
-            verdict = rule.says(below, folder=folder)
-            if verdict is not None:
-                return verdict
+            if (folder or not rule.folders_only) and rule.pattern.fullmatch(below):
+                return rule.ignores
     return False
 
 
 def parse(prefix: str, lines: Sequence[str]) -> Rules:
-    """Read the lines of an ignore file; one that is no pattern is passed over, as git does."""
-    # Not before it is needed: packs are listed without it.
-    from pathspec.patterns.gitignore.base import GitIgnorePatternError
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
+    """Read the lines of an ignore file; what is no pattern is passed over, as git does, and so are those too many."""
     rules: list[Rule] = []
-    for line in lines:
-        whole = re.sub(r"\[:(\w+):\]", lambda named: _CLASSES.get(named[1], named[0]), line.removesuffix("\r"))
-        shown = whole.rstrip(" ") if not re.search(r"\\ +$", whole) else whole
-        folders_only = shown.endswith("/")
-        try:
-            pattern = GitIgnoreSpecPattern(shown.removesuffix("/"))
-        except (GitIgnorePatternError, ValueError, re.error):
-            continue
-        if pattern.include is not None:
-            rules.append(Rule(pattern, folders_only))
+    for line in lines[:MAX_RULES]:
+        if rule := _rule(line.removesuffix("\r")):
+            rules.append(rule)
     return Rules(prefix, tuple(rules))
+
+
+def _rule(line: str) -> Rule | None:
+    text = line.rstrip(" ")
+    if len(text) < len(line) and text.endswith("\\") and (len(text) - len(text.rstrip("\\"))) % 2:
+        text += " "  # an escaped one stays
+    if not text or text.startswith("#"):
+        return None
+    shown = text.removeprefix("!")
+    pattern = shown.removesuffix("/")
+    try:
+        return Rule(translate(pattern), ignores=shown == text, folders_only=pattern != shown)
+    except (NoGlob, re.error):
+        return None
 
 
 def read_rules(place: Place, prefix: str, name: str) -> Rules | None:
     """Read an ignore file of a folder; None if it is no regular file or can't be read."""
     try:
-        data = read_bytes(Place(place.root, tuple((prefix + name).split("/"))))
+        data = read_bytes(Place.of(place.root, prefix + name))
     except ToolError:
         return None
-    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
-    return parse(prefix, text.split("\n"))
+    return parse(prefix, os.fsdecode(data).removeprefix("\ufeff").split("\n"))

@@ -1,32 +1,34 @@
 """`grep`: lines that match a regular expression, by ripgrep if it is there, else in Python with equal results."""
 
 import heapq
-import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from pegboard import CancelSignal, ToolContext, ToolError, Touch, find_program, tool
+from pegboard import CancelSignal, ToolContext, ToolError, find_program, tool
 from typing_extensions import TypedDict
 
 from pegboard_workspace.expression import Expression
+from pegboard_workspace.limits import allowed, told
 from pegboard_workspace.patterns import check
-from pegboard_workspace.places import MAX_FILE_BYTES, Place, locate_existing, open_beneath, read_bytes, show
+from pegboard_workspace.places import MAX_FILE_BYTES, Place, guarded_existing, read_bytes, show, touch
 from pegboard_workspace.ripgrep import Ripgrep, RipgrepFailed
-from pegboard_workspace.text import BINARY_PROBE, decode, lines_of, looks_binary
-from pegboard_workspace.walk import files, matcher
+from pegboard_workspace.text import decode, lines_of, looks_binary
+from pegboard_workspace.walk import Walk
+from pegboard_workspace.wanted import matcher
+from pegboard_workspace.windows import windows
 
 MAX_MATCHES: Final = 2000
-MAX_LINE: Final = 400
 SECONDS: Final = 20.0
 
 
 class Match(TypedDict):
-    """One matching line as a model gets it."""
+    """One matching line as a model gets it; of a long one the part round the hit, which begins at `column`, else 0."""
 
     path: str
     line: int
+    column: int
     text: str
 
 
@@ -37,15 +39,22 @@ class Matches(TypedDict):
     total: int
     files: int
     skipped_large: int
+    refused: dict[str, int]
+    unread: int
 
 
 def _render(value: Matches) -> str:
-    lines = [f"{match['path']}:{match['line']}: {match['text']}" for match in value["matches"]]
-    if more := value["total"] - len(lines):
+    lines = [_line(match) for match in value["matches"]] or ["no match"]
+    if more := value["total"] - len(value["matches"]):
         lines.append(f"({more:,} more matches; narrow the pattern, path or glob, or raise limit)")
     if value["skipped_large"]:
         lines.append(f"({value['skipped_large']} files over {MAX_FILE_BYTES:,} bytes were not searched)")
-    return "\n".join(lines) or "no match"
+    return "\n".join([*lines, *told(value["refused"], value["unread"])])
+
+
+def _line(match: Match) -> str:
+    column = f"{match['column']}:" if match["column"] else ""
+    return f"{match['path']}:{match['line']}:{column} {match['text']}"
 
 
 def _summarize(value: Matches) -> str:
@@ -59,7 +68,7 @@ def _summarize(value: Matches) -> str:
     effect="read",
     concurrency="parallel",
     timeout=60,
-    touches=lambda path=".", **_: [Touch.path(path)],
+    touches=lambda path=".", **_: touch(path),
     render=_render,
     summarize=_summarize,
     examples=[
@@ -81,8 +90,8 @@ def grep(
 ) -> Matches:
     """Search the text files of the working directory, line by line, for a regular expression.
 
-    Matches come sorted by path and line, as path:line: text. Files that .gitignore excludes, binary files and files
-    over 10 MB are left out.
+    Matches come sorted, as path:line: text, or path:line:column: with a part of a long line. Files that .gitignore
+    excludes, binary files and files over 10 MB are left out.
 
     Args:
         pattern: The expression; no look-around or back-references.
@@ -92,17 +101,27 @@ def grep(
         limit: How many matches to show, 1 to 2000.
     """
     check(pattern)
-    place = locate_existing(ctx.directory, path)
+    place = guarded_existing(ctx, path)
     if not 1 <= limit <= MAX_MATCHES:
         raise ToolError(f"limit={limit} is out of range; it is 1 to {MAX_MATCHES}")
-    names = list(files(place, ctx.cancel))
+    walk = Walk(place, ctx.cancel)
+    names: Iterable[str] = walk.files()
     if glob is not None:
         wanted = matcher(glob, place)
-        names = [name for name in names if wanted(name)]
-    small = [name for name in names if _size(place, name) <= MAX_FILE_BYTES]
+        names = (name for name in names if wanted(name))
+    may, refused = allowed(ctx, names)
+    small = [name for name in may if _size(place, name) <= MAX_FILE_BYTES]
     found = search(place, small, pattern, ignore_case, ctx, limit)
-    matches = [Match(path=show(hit.path), line=hit.line, text=_cut(hit.text)) for hit in found.hits]
-    return Matches(matches=matches, total=found.total, files=found.files, skipped_large=len(names) - len(small))
+    window = windows(pattern, ignore_case)
+    matches = [Match(path=show(hit.path), line=hit.line, **window(hit.text)) for hit in found.hits]
+    return Matches(
+        matches=matches,
+        total=found.total,
+        files=found.files,
+        skipped_large=len(may) - len(small),
+        refused=refused,
+        unread=walk.unread,
+    )
 
 
 class Hit(NamedTuple):
@@ -162,11 +181,16 @@ def _with_ripgrep(
 
 
 def _rows(ripgrep: Ripgrep, place: Place, names: Sequence[str]) -> Iterator[Hit]:
-    path, is_text = "", False
+    """Yield what ripgrep finds as far as it stands in the files as we open them.
+
+    It follows links: a file that is swapped for one while it runs would be searched where nobody may look.
+    """
+    path: str = ""
+    lines: list[bytes] = []
     for row in ripgrep.rows(names):
         if row.path != path:
-            path, is_text = row.path, _is_text(place, row.path)
-        if is_text:
+            path, lines = row.path, _raw_lines(place, row.path)
+        if row.line <= len(lines) and lines[row.line - 1] == row.text:
             yield Hit(row.path, row.line, row.text.decode("utf-8", "replace"))
 
 
@@ -190,26 +214,22 @@ def _too_slow() -> ToolError:
     return ToolError(f"the search took more than {SECONDS:g} s; simplify the pattern or narrow the path")
 
 
-def _place(place: Place, name: str) -> Place:
-    return Place(place.root, tuple(name.split("/")))
-
-
 def _lines(place: Place, name: str) -> list[str]:
     """Return a file's lines; nothing if it is binary or can't be read."""
     try:
-        decoded = decode(read_bytes(_place(place, name)))
+        decoded = decode(read_bytes(Place.of(place.root, name)))
     except ToolError:
         return []
     return lines_of(decoded.text) if decoded else []
 
 
-def _is_text(place: Place, name: str) -> bool:
-    """Whether a file is there, inside the session's directory, and does not look binary."""
+def _raw_lines(place: Place, name: str) -> list[bytes]:
+    """Return a file's lines as bytes; nothing if it looks binary, can't be read or is not where it was."""
     try:
-        with os.fdopen(open_beneath(_place(place, name), os.O_RDONLY), "rb") as file:
-            return not looks_binary(file.read(BINARY_PROBE))
-    except OSError:
-        return False
+        data = read_bytes(Place.of(place.root, name))
+    except ToolError:
+        return []
+    return [] if looks_binary(data) else data.split(b"\n")
 
 
 def _size(place: Place, name: str) -> int:
@@ -217,7 +237,3 @@ def _size(place: Place, name: str) -> int:
         return (place.root / name).stat(follow_symlinks=False).st_size
     except OSError:
         return 0
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]} … ({len(line) - MAX_LINE:,} more characters)"

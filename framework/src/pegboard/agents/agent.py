@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pegboard.agents.definition import Definition
 from pegboard.agents.inbox import Inbox
+from pegboard.agents.loop import converse
+from pegboard.agents.run import Run
 from pegboard.agents.services import Services
 from pegboard.base.errors import Disposed, UsageError
 from pegboard.base.isolation import current_pack
 from pegboard.base.scopes import Disposer, Scope
+from pegboard.calls.batch import Batch
 from pegboard.dispatch.tasks import Tasks
 from pegboard.record.session import Session
 from pegboard.tools.registry import checked_tool
 from pegboard.tools.snapshot import Snapshot, ToolView
-from pegboard.values.events import Dropped
+from pegboard.values.events import Dropped, Event
 from pegboard.values.messages import ToolCall, ToolResult, Usage
-from pegboard.values.tool import Tool
+from pegboard.values.tool import OnAsk, Tool
 
 if TYPE_CHECKING:
-    from pegboard.agents.run import Run
-    from pegboard.host.host import Host
+    from pegboard.agents.registry import AgentRegistry
+    from pegboard.hookspecs import Host
     from pegboard.values.events import RunEnd
     from pegboard.values.models import Model
 
@@ -61,6 +64,7 @@ class Agent:
         self,
         host: "Host",
         services: Services,
+        registry: "AgentRegistry",
         name: str,
         definition: Definition,
         session: Session,
@@ -71,6 +75,7 @@ class Agent:
     ) -> None:
         self.host = host
         self.services = services
+        self._registry = registry
         self.name = name
         self.definition = definition
         self.session = session
@@ -200,9 +205,9 @@ class Agent:
 
     # -- driving
 
-    def followup(self, text: str, *, allow_writes: bool = False) -> "Run":
-        """Queue input for a later run of its own, and begin it when the agent is idle (L19)."""
-        return self.host.submit(self, text, allow_writes=allow_writes)
+    def followup(self, text: str, *, allow_writes: bool = False, on_ask: OnAsk = "deny") -> "Run":
+        """Queue input for a later run of its own, and begin it when the agent is idle (L19); see `Host.submit`."""
+        return self.queue(Run(self, converse, text, allow_writes=allow_writes, on_ask=on_ask))
 
     def queue(self, run: "Run") -> "Run":
         """Let a run begin when those before it have ended.
@@ -251,7 +256,7 @@ class Agent:
                 *earlier, last = self.inbox.claim()
                 for text in earlier:
                     self.inbox.put(text, wakes=False)
-                self.host.submit(self, last)
+                self.followup(last)
             return
         if self._next is not None:
             self._take_definition(*self._next)
@@ -289,7 +294,7 @@ class Agent:
     def steer(self, text: str) -> "Run":
         """Give input to the nearest step of the run under way; an idle agent begins a run for it (L19)."""
         if self.current_run is None:
-            return self.host.submit(self, text)
+            return self.followup(text)
         self._check_input()
         self.inbox.put(text, wakes=True)
         return self.current_run
@@ -332,7 +337,7 @@ class Agent:
         if not self.scope.disposed:
             event = Dropped(self.id, 0, time.time(), texts, cause)
             token = current_pack.set("")  # the record is no pack's: it goes on when the one that caused this goes away
-            recording = self.tasks.start(self.services.record(self, event), "record")
+            recording = self.tasks.start(self.record(event), "record")
             current_pack.reset(token)
             self._recording.add(recording)
             recording.add_done_callback(self._recording.discard)
@@ -355,9 +360,36 @@ class Agent:
         """Run one tool through the whole pipeline, without a model: a run of its own, recorded like any other."""
         text = arguments if isinstance(arguments, str) else json.dumps(dict(arguments))
         call = ToolCall(f"{source}-{secrets.token_hex(3)}", name, text)
-        run, results = self.host.submit_call(self, call, allow_writes=allow_writes)
+        run, results = self.queue_call(call, allow_writes=allow_writes)
         end = await run.wait()
         return results[0] if results else ToolResult(call.id, name, "error", f"Error: {end.text}", end.reason)
+
+    def queue_call(
+        self, call: ToolCall, *, allow_writes: bool = False, on_ask: OnAsk = "deny"
+    ) -> tuple["Run", list[ToolResult]]:
+        """Queue a run that makes one tool call and asks no model; its result is in the list when the run has ended."""
+        results: list[ToolResult] = []
+
+        async def drive(run: Run) -> str:
+            batch = Batch.by_program(run.calls_env, call)
+            try:
+                await run.settle(batch)
+            finally:
+                results.extend(batch.results)
+            return results[0].content
+
+        said = f"{call.name} {call.arguments}"
+        run = Run(self, drive, said, allow_writes=allow_writes, on_ask=on_ask, asks_model=False)
+        return self.queue(run), results
+
+    async def record(self, *events: Event) -> None:
+        """Append events to the session outside any run.
+
+        Raises:
+            Conflict: the session went on elsewhere.
+            PegboardError: they could not be kept.
+        """
+        await self.services.recorder.record(self.session, self.scope, events, self.name)
 
     def spend(self, usage: Usage) -> None:
         """Count a model request, here and in every ancestor."""
@@ -377,4 +409,4 @@ class Agent:
         Not to be awaited in a guard or a body of the agent's own run, which would wait for itself: use `cancel` there,
         or `start_task` of the host.
         """
-        await self.host.dispose(self)
+        await self._registry.dispose(self)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from pegboard.agents.prompting import assemble_history
@@ -11,10 +11,9 @@ from pegboard.base.errors import ModelError
 from pegboard.base.isolation import being_cancelled, describe
 from pegboard.base.slotted import direct_init
 from pegboard.calls.batch import Batch, identified
-from pegboard.calls.call import RecordLost
-from pegboard.calls.repeats import Repeats
 from pegboard.calls.results import failed
 from pegboard.dispatch.dispatcher import HookFailure, Misfit, Stop
+from pegboard.record.journal import RecordLost
 from pegboard.record.paused_turn import TurnRecord
 from pegboard.values.codes import LIMIT, TRUNCATED
 from pegboard.values.events import Event, Replied, Said, StepEnd, StepStart, Text
@@ -25,20 +24,15 @@ from pegboard.values.verdicts import EndRun, Enter, Reject
 
 @dataclass(slots=True)
 class Tally:
-    """What is counted over a turn, across its pauses: calls, whether a reply was cut off, batches that repeat."""
+    """What is counted over a turn, across its pauses: calls, and whether a reply was cut off."""
 
     calls: int = 0
     cut_off: bool = False
-    repeats: Repeats = field(default_factory=Repeats)
 
     @classmethod
     def of(cls, turn: TurnRecord) -> "Tally":
-        """Count what a turn has come to; its last batch, if it waits, is judged when it is complete."""
-        tally = cls(turn.calls, turn.cut_off)
-        for batch in turn.batches:
-            if len(batch.done) == len(batch.calls) and not batch.cut_off:
-                tally.repeats.take(batch.calls, batch.done)
-        return tally
+        """Count what a turn has come to."""
+        return cls(turn.calls, turn.cut_off)
 
 
 async def converse(run: Run) -> str:
@@ -56,10 +50,9 @@ async def take_up(run: Run, turn: TurnRecord) -> str:
     Raises:
         EndRun: the run ends otherwise; paused, if a person is asked again.
     """
-    run.step, tally = turn.step, Tally.of(turn)
-    batch = Batch.taken_up(run, turn.open, tally.repeats, turn.batches[-1] if turn.batches else None)
+    run.journal.step, tally = turn.step, Tally.of(turn)
+    batch = Batch.taken_up(run.calls_env, turn.open, turn.batches[-1] if turn.batches else None)
     await run.settle(batch)
-    _heed(batch)
     if not turn.route or (batch.conclusion is not None and await _is_over(run)):
         return batch.conclusion or (batch.results[-1].content if batch.results else "")
     return await _go_on(run, tally, turn.step + 1, ())
@@ -103,39 +96,42 @@ async def _take_step(
     run: Run, tally: Tally, number: int, claimed: tuple[str, ...], said_first: tuple[str, ...]
 ) -> _Taken | None:
     """One model request and its tool calls; None if no pack let anything enter the first step."""
-    agent = run.agent
+    agent, asks = run.agent, run.agent.services.dispatcher.plan
     try:
-        history = await assemble_history(agent, run.snapshot)
+        history: Sequence[Message] | None = None
+        if asks("assemble_prompt", agent.scope):
+            history = await assemble_history(agent, run.snapshot)
+            run.check()
+        new = tuple([UserMessage(text) for text in (*claimed, *said_first)])
+        if asks("agent_pre_step", agent.scope):
+            new = await _pre_step(run, number, new)
         run.check()
-        given = Step(agent, run.number, number, tuple(UserMessage(text) for text in (*claimed, *said_first)))
-        step = await agent.services.dispatcher.fold("agent_pre_step", agent.scope, given, _accept)
-        run.check()
-        if isinstance(step, Reject):
-            raise EndRun("blocked", step.reason)
     except BaseException as error:
         if claimed:
             agent.drop_texts(claimed, error.text if isinstance(error, EndRun) else describe(error))
         raise
-    if not step.messages and number == 1:
+    if not new and number == 1:
         return None
-    run.step = number
+    journal = run.journal
+    journal.step = number
     before = run.usage
-    said: list[Event] = [Said(*run.head(), number, message.text) for message in step.messages]
-    recorded = await run.record(StepStart(*run.head(), number), *said)
-    entered = tuple(UserMessage(event.text) for event in recorded if isinstance(event, Said))  # as the filters left it
+    said: list[Event] = [Said(*journal.head(), number, message.text) for message in new]
+    recorded = await journal.record(StepStart(*journal.head(), number), *said)
+    # As the filters left it.
+    entered = tuple([UserMessage(event.text) for event in recorded if isinstance(event, Said)])
     try:
         reply = await _ask_model(run, history, entered)
         calls, given_ids = identified(reply.message.calls, f"{run.number}-{number}")
-        (told,) = await run.record(Replied(*run.head(), number, reply.message.text, calls))
-        if run.filtered and isinstance(told, Replied) and told.text:
-            run.show_filtered(Text(*run.head(), number, told.text))  # no delta of it was shown as it came
+        (told,) = await journal.record(Replied(*journal.head(), number, reply.message.text, calls))
+        if journal.filters and isinstance(told, Replied) and told.text:
+            journal.show_filtered(Text(*journal.head(), number, told.text))  # no delta of it was shown as it came
         if reply.stop == "max-tokens":
             return await _reject(run, tally, reply.message.text, calls)
         if not calls:
             return _Taken(reply.message.text, is_last=True)
         return await _run_calls(run, tally, calls, given_ids)
     finally:
-        await run.record(StepEnd(*run.head(), number, run.usage - before))
+        await journal.record(StepEnd(*journal.head(), number, run.usage - before))
 
 
 async def _run_calls(run: Run, tally: Tally, calls: Sequence[ToolCall], given_ids: frozenset[str]) -> _Taken:
@@ -143,29 +139,37 @@ async def _run_calls(run: Run, tally: Tally, calls: Sequence[ToolCall], given_id
     limit = run.agent.definition.limits.tool_calls
     if tally.calls + len(calls) > limit:
         over = failed(LIMIT, f"the limit of {limit} tool calls is reached; nothing of this reply was run")
-        await run.settle(Batch.rejected(run, calls, over))
+        await run.settle(Batch.rejected(run.calls_env, calls, over))
         raise EndRun("limit", f"the run was stopped: {limit} tool calls are its limit")
     tally.calls += len(calls)
-    batch = Batch.of(run, calls, tally.repeats, given_ids)
+    batch = Batch.of(run.calls_env, calls, given_ids)
     await run.settle(batch)
-    _heed(batch)
     return _Taken(batch.conclusion or "", is_last=batch.conclusion is not None)
-
-
-def _heed(batch: Batch) -> None:
-    if batch.verdict == "stop":
-        raise EndRun("limit", "the run was stopped: the model repeats the same calls, with the same results")
 
 
 async def _reject(run: Run, tally: Tally, text: str, calls: Sequence[ToolCall]) -> _Taken:
     """Run nothing of a reply that was cut off: the model may try once more in a turn (B19)."""
     if calls:
         told = "your reply was cut off at its length limit, so none of its calls was run; send fewer or shorter ones"
-        await run.settle(Batch.rejected(run, calls, failed(TRUNCATED, told)))
+        await run.settle(Batch.rejected(run.calls_env, calls, failed(TRUNCATED, told)))
     if not calls or tally.cut_off:
         raise EndRun("max-tokens", text)
     tally.cut_off = True
     return _Taken("", is_last=False)
+
+
+async def _pre_step(run: Run, number: int, messages: tuple[UserMessage, ...]) -> tuple[UserMessage, ...]:
+    """Let the packs reject the step or change the messages that are new in it; returns these.
+
+    Raises:
+        EndRun: one rejects it.
+    """
+    given = Step(run.agent, run.number, number, messages)
+    step = await run.agent.services.dispatcher.fold("agent_pre_step", run.agent.scope, given, _accept)
+    if isinstance(step, Reject):
+        raise EndRun("blocked", step.reason)
+    left: tuple[UserMessage, ...] = step.messages
+    return left
 
 
 def _accept(step: Step, answer: object) -> Step | Stop:
@@ -199,7 +203,12 @@ async def _ask_model(run: Run, history: Sequence[Message] | None, entered: tuple
         agent.root.usage,
     )
 
-    reply: ModelReply = await agent.services.dispatcher.around(
+    dispatcher = agent.services.dispatcher
+    if not dispatcher.plan("wrap_model_call", agent.scope):
+        unchanged = await _one_request(run, request)
+        run.check()
+        return unchanged
+    reply: ModelReply = await dispatcher.around(
         "wrap_model_call", agent.scope, partial(_one_request, run), request, wanted=ModelReply
     )
     run.check()
@@ -220,7 +229,7 @@ def _is_call(call: object) -> bool:
 async def _one_request(run: Run, request: ModelRequest) -> ModelReply:
     if not isinstance(request, ModelRequest):
         raise ModelError(f"a pack went on with {type(request).__name__}, not ModelRequest", "response")
-    model = run.agent.model(request.route)
+    model, journal = run.agent.model(request.route), run.journal
     reply = _Reply()
     try:
         events = model.stream(request)
@@ -229,7 +238,7 @@ async def _one_request(run: Run, request: ModelRequest) -> ModelReply:
                 run.check()
                 reply.take(event)
                 if isinstance(event, TextDelta):
-                    run.show(Text(*run.head(), run.step, event.text))
+                    journal.show(Text(*journal.head(), journal.step, event.text))
         finally:
             if close := getattr(events, "aclose", None):
                 await close()

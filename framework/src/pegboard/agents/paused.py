@@ -100,17 +100,15 @@ class OpenQuestions:
     async def catch_up(self, agent: Agent) -> None:
         """Let a live session follow what another process recorded while it was paused, and go on if that ended it."""
         if agent.current_run is None:
-            store = await self._opener.store()
-            await self._services.recorder.catch_up(agent.session, agent.scope, store)
+            await self._services.recorder.catch_up(agent.session, agent.scope)
             agent.wake()
 
     async def _record(self, asked: Interaction, answer: Answer, target: Agent | Session) -> None:
         event = Answered(asked.session, asked.run, time.time(), asked.id, answer.approved, answer.text, "")
         try:
             if isinstance(target, Agent):
-                await self._services.record(target, event)
-                return
-            store, host = await self._opener.store(), self._services.dispatcher.host
-            await self._services.recorder.record(target, host, store, [event])
+                await target.record(event)
+            else:
+                await self._services.recorder.record(target, self._services.dispatcher.host, [event])
         except Conflict:
             raise UsageError(f"session {asked.session} went on elsewhere; look again what is open") from None

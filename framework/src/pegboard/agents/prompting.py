@@ -35,8 +35,6 @@ async def assemble_history(agent: "Agent", snapshot: Snapshot) -> Sequence[Messa
         HookFailure: an implementation failed, or changed something else.
     """
     dispatcher = agent.services.dispatcher
-    if not dispatcher.plan("assemble_prompt", agent.scope):
-        return None
     history = Transcript(agent.session.messages)
     given = Prompt("step", (Section("snapshot", snapshot.prompt),), snapshot.names, history)
     assembled: Prompt = await dispatcher.fold("assemble_prompt", agent.scope, given, _accept_history, agent)

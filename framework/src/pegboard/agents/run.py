@@ -6,32 +6,30 @@ import time
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from pegboard.agents.agent import Agent
 from pegboard.agents.prompting import assemble_snapshot
 from pegboard.base.cancel import CancelSignal
 from pegboard.base.errors import PegboardError
 from pegboard.base.frozen import freeze
-from pegboard.base.isolation import Failed, being_cancelled, current_pack, describe
+from pegboard.base.isolation import being_cancelled, current_pack, describe
 from pegboard.base.slotted import direct_init
-from pegboard.base.text import count, one_line
+from pegboard.base.text import count
 from pegboard.calls.batch import Batch
 from pegboard.calls.body import absorb_cancel
-from pegboard.calls.call import RecordLost
-from pegboard.calls.results import Announced, Settled
-from pegboard.dispatch.dispatcher import Dispatcher, HookFailure
-from pegboard.dispatch.plans import Implementation
-from pegboard.record.folds import result_of
+from pegboard.calls.environment import CallEnv
+from pegboard.dispatch.dispatcher import HookFailure
+from pegboard.record.journal import Journal, RecordLost
 from pegboard.record.process_identity import this_driver
 from pegboard.tools.snapshot import Snapshot
 from pegboard.values.codes import LIMIT, TRUNCATED
-from pegboard.values.events import Called, Event, Note, Progress, Returned, RunEnd, RunStart, SnapshotTaken, Waits
-from pegboard.values.interrupts import WaitsForSessions
-from pegboard.values.messages import EndReason, ToolCall, ToolResult, Usage, UserMessage
+from pegboard.values.events import Event, RunEnd, RunStart, SnapshotTaken
+from pegboard.values.messages import EndReason, Usage, UserMessage
 from pegboard.values.tool import OnAsk
 from pegboard.values.verdicts import EndRun
+
+if TYPE_CHECKING:
+    from pegboard.agents.agent import Agent
 
 DROPPED: Final = "the input was dropped"
 
@@ -41,7 +39,7 @@ DROPPED: Final = "the input was dropped"
 class Step:
     """What `agent_pre_step` sees: the step about to begin and the messages that are new in it."""
 
-    agent: Agent
+    agent: "Agent"
     run: int
     number: int
     messages: tuple[UserMessage, ...]
@@ -68,7 +66,7 @@ class Run:
 
     def __init__(
         self,
-        agent: Agent,
+        agent: "Agent",
         drive: RunScript,
         said: str,
         *,
@@ -83,8 +81,10 @@ class Run:
         self.on_ask: OnAsk = on_ask
         self.resumes = resumes
         self._asks_model = asks_model
-        self.number = self.step = 0
+        self.number = 0
         self.signal = CancelSignal()
+        self.journal = Journal(agent.services.recorder, agent.session, agent.scope, agent.name, self._heed)
+        self._env: CallEnv | None = None
         self.snapshot: Snapshot = agent.view().snapshot
         self.usage = Usage()
         self.listener_error: Exception | None = None
@@ -96,12 +96,18 @@ class Run:
         self._taken_up = asyncio.Event()
         self._next: Run | None = None
 
+    @property
+    def step(self) -> int:
+        """The step under way, or the last one; 0 before the first."""
+        return self.journal.step
+
     # -- from outside
 
     def begin(self) -> "asyncio.Future[RunEnd]":
         """Begin, in a task of its own."""
         session = self.agent.session
-        self.number = session.runs = session.runs + 1
+        self.number = self.journal.run = session.runs = session.runs + 1
+        self.journal.agent = self.agent.name  # another one if it was rebound meanwhile
         context = contextvars.copy_context()
         context.run(current_pack.set, "")  # what others do in it is not the doing of the pack that began it
         begun: asyncio.Task[RunEnd] = asyncio.get_running_loop().create_task(self._live(), context=context)
@@ -153,16 +159,17 @@ class Run:
             self.agent.unqueue(self, cause)
             return
         self.signal.cancel(cause)
-        if self._interruptible and isinstance(self.task, asyncio.Task) and asyncio.current_task() is not self.task:
+        interruptible = self._interruptible and not self.journal.writing
+        if interruptible and isinstance(self.task, asyncio.Task) and asyncio.current_task() is not self.task:
             self.task.cancel()
 
-    def progress(self, text: str, pack: str | None = None) -> None:
+    def progress(self, text: str) -> None:
         """Show a line to whoever watches, without recording it."""
-        self.show(Progress(*self.head(), pack=current_pack.get() if pack is None else pack, text=text))
+        self.journal.progress(text)
 
     async def note(self, name: str, data: Mapping[str, Any]) -> None:
         """Record a pack's own fact with the session: JSON data under a name of the pack's."""
-        await self.record(Note(*self.head(), pack=current_pack.get(), name=name, data=freeze(dict(data))))
+        await self.journal.note(name, data)
 
     # -- the life of a run
 
@@ -182,7 +189,7 @@ class Run:
         reason, text = await self._end_of(failure)
         timer.cancel()
         end = RunEnd(
-            *self.head(),
+            *self.journal.head(),
             reason=reason,
             text=text,
             usage=self.usage,
@@ -192,7 +199,7 @@ class Run:
             ms=(time.perf_counter() - began) * 1000,
         )
         try:
-            (recorded,) = await self.record(end)
+            (recorded,) = await self.journal.record(end)
         except RecordLost as lost:
             recorded = replace(end, reason="error", text=str(lost))
             self.agent.services.recorder.show(recorded, self.agent.session.last)
@@ -214,7 +221,7 @@ class Run:
         return self.snapshot
 
     async def _give_up(self, failure: BaseException | None) -> None:
-        """Leave a run that can't go on; what a paused turn still owes its calls is settled first, without running any.
+        """End a run that failed to start. If it resumes a paused turn, each open call gets an aborted result first.
 
         Raises:
             BaseException: the failure, or EndRun because the run was cancelled.
@@ -236,7 +243,7 @@ class Run:
         except PegboardError as error:
             model, failure = None, str(error)
         start = RunStart(
-            *self.head(),
+            *self.journal.head(),
             agent=agent.name,
             model=agent.definition.model if model else "",
             label=model.label if model else "no model",
@@ -251,29 +258,27 @@ class Run:
         events: list[Event] = [start]
         if agent.session.snapshot_hash != snapshot.hash:
             events.append(await self._taken(snapshot))
-        await self.record(*events)
+        await self.journal.record(*events)
         return EndRun("error", failure) if failure else None
 
     async def _taken(self, snapshot: Snapshot) -> SnapshotTaken:
         try:
-            key = await self.agent.services.keep(snapshot.definitions)
+            key = await self.agent.services.recorder.keep(snapshot.definitions)
         except Exception as lost:
             raise RecordLost(f"the session can't be recorded: {describe(lost)}") from lost
-        return SnapshotTaken(*self.head(), snapshot.hash, snapshot.prompt, freeze(snapshot.as_json()), key)
+        return SnapshotTaken(*self.journal.head(), snapshot.hash, snapshot.prompt, freeze(snapshot.as_json()), key)
 
     async def _start_packs(self) -> None:
         """Let every pack connect and register, all at once, until the deadline; what goes on belongs to the agent."""
-        services = self.agent.services
-        started: set[asyncio.Task[Any]] = set()
-        for one in services.dispatcher.plan("run_starting", self.agent.scope):
-            task = asyncio.create_task(services.dispatcher.ask(one, self))
-            task.add_done_callback(partial(_report, services.dispatcher, one))
-            started.add(self.agent.tasks.adopt(task, "run_starting", one.pack))
+        services, agent = self.agent.services, self.agent
+        started = services.dispatcher.begin("run_starting", self, agent.scope)
+        for task, one in started.items():
+            agent.tasks.adopt(task, "run_starting", one.pack)
         if not started:
             return
         cancelled = asyncio.ensure_future(self.signal.wait())
         try:
-            everyone = asyncio.ensure_future(asyncio.wait(started))
+            everyone = asyncio.ensure_future(asyncio.wait(started.keys()))
             await asyncio.wait(
                 {everyone, cancelled}, timeout=services.starting_seconds, return_when=asyncio.FIRST_COMPLETED
             )
@@ -331,6 +336,31 @@ class Run:
 
     # -- what a run does
 
+    @property
+    def calls_env(self) -> CallEnv:
+        """What its calls need of it; fixed with the snapshot."""
+        if self._env is None or self._env.snapshot is not self.snapshot:
+            agent, limits = self.agent, self.agent.definition.limits
+            self._env = CallEnv(
+                agent=agent,
+                dispatcher=agent.services.dispatcher,
+                scope=agent.scope,
+                session=agent.id,
+                directory=agent.session.directory,
+                signal=self.signal,
+                journal=self.journal,
+                snapshot=self.snapshot,
+                view=agent.view,
+                questions=agent.services.questions,
+                spawn=agent.services.spawn,
+                allow_writes=self.allow_writes,
+                on_ask=self.on_ask,
+                parallel=limits.parallel,
+                result_chars=limits.result_chars,
+                batch_chars=limits.batch_chars,
+            )
+        return self._env
+
     async def settle(self, batch: Batch) -> None:
         """Take a batch of calls to its results.
 
@@ -339,132 +369,23 @@ class Run:
             RecordLost: the record can't be kept.
         """
         self._interruptible = False
-        await batch.run()
+        try:
+            await batch.run()
+        finally:
+            for result in batch.results:
+                self._denied += result.status == "denied"
+                self._calls += result.code not in (TRUNCATED, LIMIT)
+        self.body_never_ended = batch.never_ended
         self._interruptible = True
         self.check()
         if batch.waiting:
             raise EndRun("paused", f"{count(len(batch.waiting), 'call')} waiting for a person")
 
-    # -- the record
-
-    def head(self) -> tuple[str, int, float]:
-        """The head of an event that happens now."""
-        return self.agent.session.id, self.number, time.time()
-
-    async def record(self, *events: Event) -> list[Event]:
-        """Append events; returns them as they were recorded.
-
-        Raises:
-            RecordLost: they were not.
-        """
-        agent, interruptible = self.agent, self._interruptible
-        mine = asyncio.current_task() is self.task  # others record beside it: a note must not change what it may bear
-        if mine:
-            self._interruptible = False
-        try:
-            recorded, raised = await agent.services.record(agent, *events)
-        except PegboardError as lost:
-            raise RecordLost(f"the session can't be recorded: {lost}") from lost
-        except Exception as error:  # a store that raises what it may not
-            raise RecordLost(f"the session can't be recorded: {describe(error)}") from error
-        finally:
-            if mine:
-                self._interruptible = interruptible
-        self._heed(raised)
-        return recorded
-
-    @property
-    def filtered(self) -> bool:
-        """Whether a pack filters what is recorded: then nothing is shown that did not go through it."""
-        return bool(self.agent.services.dispatcher.plan("filter_entry", self.agent.scope))
-
-    def show(self, event: Event) -> None:
-        """Tell whoever watches about something that is not recorded, unless what is recorded is filtered."""
-        if not self.filtered:
-            self.show_filtered(event)
-
-    def show_filtered(self, event: Event) -> None:
-        """Tell whoever watches about something that the filters have seen."""
-        self._heed(self.agent.services.recorder.show(event, self.agent.session.last))
-
-    def _heed(self, error: Exception | None) -> None:
-        if error is not None and self.listener_error is None:
+    def _heed(self, error: Exception) -> None:
+        """Stop because what watches the run failed."""
+        if self.listener_error is None:
             self.listener_error = error
             self.cancel("what watches the run failed")
-
-    async def announce(self, announced: Announced) -> None:
-        """Record that a tool was asked for."""
-        call, offered = announced.call, announced.offered
-        await self.record(
-            Called(
-                *self.head(),
-                step=self.step,
-                id=call.id,
-                name=call.name,
-                arguments=announced.arguments,
-                effect=offered.tool.effect if offered else None,
-                pack=offered.pack if offered else None,
-            )
-        )
-
-    def returned(self, settled: Settled) -> Returned:
-        """Return a result as it would be recorded now."""
-        result = settled.result
-        return Returned(
-            *self.head(),
-            step=self.step,
-            id=result.call_id,
-            name=result.name,
-            status=result.status,
-            code=result.code,
-            summary=result.summary,
-            content=result.content,
-            pack=settled.refusals[0].pack if settled.refusals else None,
-            ms=settled.ms,
-            concludes=settled.concludes,
-            refusals=tuple(freeze({"pack": one.pack, "reason": one.reason}) for one in settled.refusals),
-        )
-
-    async def commit(self, returned: Returned) -> ToolResult:
-        """Record a result; returns it as the filters left it, which is how the model reads it."""
-        self._denied += returned.status == "denied"
-        self._calls += returned.code not in (TRUNCATED, LIMIT)
-        (recorded,) = await self.record(returned)
-        assert isinstance(recorded, Returned)  # noqa: S101  # a filter keeps the kind
-        return result_of(recorded)
-
-    async def wait_for(self, call: ToolCall, waiting: WaitsForSessions) -> None:
-        """Record that a call waits for other sessions."""
-        await self.record(Waits(*self.head(), call=call.id, job=waiting.job, sessions=waiting.sessions))
-
-    async def keep(self, returned: Returned) -> Returned:
-        """Keep the whole text of a result as the filters leave it; returns that, with its key.
-
-        Raises:
-            PegboardError: it can't be kept.
-        """
-        agent = self.agent
-        filtered = await agent.services.recorder.filter(returned, agent.session, agent.scope)
-        assert isinstance(filtered, Returned)  # noqa: S101  # a filter keeps the kind
-        key = await agent.services.keep(filtered.content.encode("utf-8", "surrogatepass"))
-        return replace(filtered, output=key)
-
-    async def output(self, name: str) -> str:
-        """Return the whole text of a result of this session that was cut.
-
-        Raises:
-            LookupError: the session has no such output.
-        """
-        key = self.agent.session.outputs.get(name)
-        if key is None:
-            raise LookupError(f"this session has no output {one_line(name, 40)}")
-        return (await self.agent.services.kept(key)).decode("utf-8", "surrogatepass")
-
-
-def _report(dispatcher: Dispatcher, one: Implementation, done: "asyncio.Task[Any]") -> None:
-    """Report what an implementation of `run_starting` raised."""
-    if not done.cancelled() and isinstance(answer := done.result(), Failed):
-        dispatcher.fault(one, "run_starting", answer)
 
 
 def _pass_on(task: "asyncio.Task[RunEnd]", waiters: "asyncio.Future[RunEnd]") -> None:

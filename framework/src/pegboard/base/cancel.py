@@ -8,20 +8,16 @@ from contextlib import suppress
 class CancelSignal:
     """Set once, with its cause; the first cause wins. `given` is when, in monotonic seconds.
 
-    Reading `cancelled` is safe from any thread.
+    `cancelled`, whether the signal has been given, is safe to read from any thread.
     """
 
-    __slots__ = ("_callbacks", "cause", "given")
+    __slots__ = ("_callbacks", "cancelled", "cause", "given")
 
     def __init__(self) -> None:
+        self.cancelled = False
         self.cause: str | None = None
         self.given = 0.0
         self._callbacks: dict[object, Callable[[], object]] = {}
-
-    @property
-    def cancelled(self) -> bool:
-        """Whether the signal has been given."""
-        return self.cause is not None
 
     def cancel(self, cause: str) -> None:
         """Give the signal and run every callback once, newest first, whatever the others raise.
@@ -30,6 +26,7 @@ class CancelSignal:
         """
         if self.cause is None:
             self.cause, self.given = cause, time.monotonic()
+            self.cancelled = True
             while self._callbacks:
                 with suppress(Exception):
                     self._callbacks.popitem()[1]()

@@ -7,7 +7,7 @@ chain changes; versions come from one clock that never repeats, so an old view i
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pegboard.base.errors import Disposed
 
@@ -23,7 +23,7 @@ class Scope:
     What is registered through a scope is undone when the scope is disposed, once, newest first (T4).
     """
 
-    __slots__ = ("_effects", "chain", "disposed", "name", "parent")
+    __slots__ = ("_effects", "chain", "disposed", "name", "parent", "seen")
 
     def __init__(self, name: str, parent: "Scope | None" = None) -> None:
         self.name = name
@@ -31,6 +31,8 @@ class Scope:
         self.chain: tuple[Scope, ...] = (*parent.chain, self) if parent else (self,)
         self.disposed = False
         self._effects: dict[object, Disposer] = {}
+        # What the scope last saw of each registry, with the registry's version then.
+        self.seen: dict[object, tuple[int, Any]] = {}
 
     def __repr__(self) -> str:
         return f"<Scope {self.name}>"
@@ -97,7 +99,8 @@ class Layered(Generic[_Entry, _View]):
         self._resolve = resolve
         self._layers: dict[Scope, _Layer[_Entry, _View]] = {}
         self._clock = itertools.count(1)
-        self._known: tuple[dict[Scope, _View], dict[Scope, _View]] = ({}, {})
+        self._version = 0
+        self._bare: _View | None = None  # what is seen where nobody has contributed anything
         self._listeners: dict[object, Callable[[], object]] = {}
         self._undo: dict[tuple[Scope, object], Disposer] = {}
 
@@ -140,9 +143,7 @@ class Layered(Generic[_Entry, _View]):
 
     def _touch(self, layer: _Layer[_Entry, _View]) -> None:
         """Make the views anew and tell every listener, even if one raises; the first error is raised at the end."""
-        layer.version = next(self._clock)
-        for known in self._known:
-            known.clear()
+        layer.version = self._version = next(self._clock)
         raised: Exception | None = None
         for listener in tuple(self._listeners.values()):
             try:
@@ -164,19 +165,24 @@ class Layered(Generic[_Entry, _View]):
 
     def view(self, scope: Scope) -> _View:
         """Return what the scope sees; the same object until something on its chain changes."""
-        own = True
-        while scope.parent is not None and scope not in self._layers:
-            scope, own = scope.parent, False
-        own = own or scope.parent is None  # nobody is below the root's own layer: all share its view
-        view = self._known[own].get(scope)
-        if view is None:
-            view = self._known[own][scope] = self._current_view(scope, own)
+        seen = scope.seen.get(self)
+        if seen is not None and seen[0] == self._version:
+            known: _View = seen[1]
+            return known
+        nearest, own = scope, True
+        while nearest.parent is not None and nearest not in self._layers:
+            nearest, own = nearest.parent, False
+        own = own or nearest.parent is None  # nobody is below the root's own layer: all share its view
+        view = self._current_view(nearest, own)
+        scope.seen[self] = (self._version, view)
         return view
 
     def _current_view(self, scope: Scope, own: bool) -> _View:
         nearest = self._layers.get(scope)
         if nearest is None:
-            return self._resolve((), False)
+            if self._bare is None:
+                self._bare = self._resolve((), False)
+            return self._bare
         layers = [self._layers.get(above) for above in scope.chain]
         stamp = tuple(layer.version if layer else 0 for layer in layers)
         known = nearest.views.get(own)

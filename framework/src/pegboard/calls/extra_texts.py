@@ -1,55 +1,53 @@
-"""Texts that a model reads beside a result (T40): the tool's own, its wrappers', those of the packs that saw it."""
+"""Extra texts appended to a tool result: from the body, then from `wrap_tool_call`, then from `tool_post_execute`."""
 
 from collections.abc import Callable
+from typing import Final
 
 from pegboard.values.outcomes import Outcome
 
+OF_TOOL: Final = 0
+OF_WRAPPERS: Final = 1
+OF_PACKS: Final = 2
+
 
 class ExtraTexts:
-    """Collected while a call is on its way."""
+    """Collected while a call is on its way, each with the rank of whoever added it."""
 
-    __slots__ = ("_of_packs", "_of_tool", "_of_wrappers")
+    __slots__ = ("_texts",)
 
     def __init__(self) -> None:
-        self._of_tool: list[str] = []
-        self._of_wrappers: list[str] = []
-        self._of_packs: list[str] = []
+        self._texts: list[tuple[int, str]] = []
 
-    @property
-    def add_of_tool(self) -> Callable[[str], None]:
-        """What the body gets to add one."""
-        return lambda text: _add(self._of_tool, text)
+    def adder(self, rank: int) -> Callable[[str], None]:
+        """Return what adds one, for the body or for a pack around it."""
 
-    @property
-    def add_of_wrapper(self) -> Callable[[str], None]:
-        """What a pack around the body gets to add one."""
-        return lambda text: _add(self._of_wrappers, text)
+        def add(text: str) -> None:
+            if not isinstance(text, str):
+                raise TypeError(f"add_context takes a text, not {type(text).__name__}")
+            self._texts.append((rank, text))
+
+        return add
 
     def of_packs(self, texts: tuple[str, ...]) -> None:
         """Add those of a pack that saw the result."""
-        self._of_packs.extend(texts)
+        self._texts.extend((OF_PACKS, text) for text in texts)
 
     def drop_of_tool(self) -> None:
         """Forget the tool's, because its result was blocked."""
-        self._of_tool.clear()
+        self._texts = [entry for entry in self._texts if entry[0] != OF_TOOL]
 
     def drop(self) -> None:
         """Forget all, because the body begins anew."""
-        for texts in (self._of_tool, self._of_wrappers, self._of_packs):
-            texts.clear()
+        self._texts.clear()
 
-    def beside(self, outcome: Outcome) -> Outcome:
+    def after(self, outcome: Outcome) -> Outcome:
         """Return an outcome with the texts after its content."""
-        texts = [*self._of_tool, *self._of_wrappers, *self._of_packs]
-        return outcome.saying("\n\n".join([outcome.content, *texts])) if texts else outcome
+        if not self._texts:
+            return outcome
+        texts = [text for _, text in sorted(self._texts, key=lambda entry: entry[0])]
+        return outcome.saying("\n\n".join([outcome.content, *texts]))
 
 
 def are_texts(texts: object) -> bool:
     """Whether that is a tuple of texts."""
     return isinstance(texts, tuple) and all(isinstance(text, str) for text in texts)
-
-
-def _add(texts: list[str], text: str) -> None:
-    if not isinstance(text, str):
-        raise TypeError(f"add_context takes a text, not {type(text).__name__}")
-    texts.append(text)

@@ -15,30 +15,25 @@ from pegboard.values.events import Returned, output_name
 # What a model pays for a result besides its text: name, id, the frame around them.
 OVERHEAD: Final = 60
 
-# Filters a result, stores its whole text, and returns it with the key.
+# Stores the whole text of a result, and returns it with the key.
 KeepWhole = Callable[[Returned], Awaitable[Returned]]
 
 
-async def cut(returned: Returned, most: int, keep: KeepWhole, spare: int = 0) -> Returned:
-    """Return a result whose text is at most `most` characters long; of a longer one the middle is left out, and so
-    much that `spare` more characters fit.
+async def cut(returned: Returned, most: int, keep: KeepWhole) -> Returned:
+    """Cut the middle of a longer text so that at most `most` characters are left.
 
-    If the whole can't be kept, the result becomes an error: a part alone would mislead.
+    The whole is kept. If it can't be, the result becomes an error: a part alone would mislead.
     """
-    if len(returned.content) <= most:
-        return returned
     try:
         returned = await keep(returned)
     except Exception as error:
         return _lost(returned, error)
     whole = returned.content
-    if len(whole) <= most:  # as the filters left it
-        return replace(returned, output="")
     note = (
         f"\n[cut: {{left:,}} of {len(whole):,} characters left out from character {{head}} on; "
         f"the whole is kept as output {output_name(returned.output)}]\n"
     )
-    room = most - spare - len(note) - 20
+    room = most - len(note) - 20
     head = room * 3 // 4
     tail = room - head
     content = whole[:head] + note.format(left=len(whole) - room, head=head) + whole[-tail:]
@@ -65,17 +60,17 @@ class OutputBudget:
         self._full = False
         self._keep = keep
 
-    def has(self, chars: int) -> bool:
-        """Whether that many more characters fit."""
-        return not self._full and chars <= self._left
+    def takes(self, returned: Returned) -> bool:
+        """Take a result as it is, if it fits and every one before it did."""
+        if self._full or len(returned.content) > self._left:
+            return False
+        self._left -= len(returned.content)
+        return True
 
-    async def fit(self, returned: Returned) -> Returned:
-        """Return a result as it fits."""
-        if not self._full and len(returned.content) <= self._left:
-            fitted = returned
-        else:
-            self._full = True
-            fitted = await self._shortened(returned)
+    async def shorten(self, returned: Returned) -> Returned:
+        """Return a result that does not fit, or follows one that did not, as a text that does."""
+        self._full = True
+        fitted = await self._shortened(returned)
         self._left -= len(fitted.content)
         return fitted
 

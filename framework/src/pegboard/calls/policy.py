@@ -1,12 +1,19 @@
-"""Paths that no tool writes without a person: what Pegboard, git or a CI service would take orders from (§3.5)."""
+"""The kernel's own guard: paths that no tool writes without a person, and writes that no pack decides about."""
 
 import os
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from pegboard.calls.pack_views import GuardedCall
 from pegboard.config.places import Places
+from pegboard.hookspecs import hooks
+from pegboard.values.hook_markers import PROJECT, implements
+from pegboard.values.verdicts import Ask
+
+KERNEL_PACK: Final = PROJECT
 
 _OF_PEGBOARD: Final = frozenset(("pegboard.toml", "pegboard.lock"))
 _FILES_OF_GIT: Final = frozenset((".gitmodules", ".gitconfig")) | {
@@ -36,6 +43,28 @@ _FORGES: Final = frozenset((".github", ".gitlab", ".gitea", ".forgejo"))
 _ORDERS_OF_FORGES: Final = frozenset(("workflows", "actions", "ci"))
 # Two spellings of one name: some file systems drop these from it, or cut it at them.
 _IGNORED: Final = re.compile("[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]|:.*")
+
+
+class KernelPolicy:
+    """Registered for every agent under the kernel's name; `claimed` tells whether an active pack claims policy now."""
+
+    def __init__(self, places: Places, claimed: Callable[[], bool]) -> None:
+        self._places = places
+        self._claimed = claimed
+
+    @implements(hooks.guard_tool_call)
+    def guard(self, call: GuardedCall) -> Ask | None:
+        """Ask a person about writes to what Pegboard, git or a CI service would take orders from (DESIGN §3.5).
+
+        And about every other write while no pack that claims policy is active (rule 6).
+        """
+        if call.tool.effect != "write":
+            return None
+        directory = call.agent.session.directory
+        paths = [touch.value for touch in call.touches if touch.kind == "path"]
+        if reasons := [reason for path in paths if (reason := protected_reason(path, self._places, directory))]:
+            return Ask("; ".join(reasons), person=True)
+        return None if self._claimed() else Ask("no policy pack decides about writes")
 
 
 def protected_reason(path: str, places: Places, directory: Path) -> str | None:

@@ -1,20 +1,18 @@
 """Getting a person's answer: front ends are asked at once, the first answer wins, what stays open is denied."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 from weakref import WeakValueDictionary
 
 from pegboard.base.errors import UsageError
 from pegboard.base.isolation import Failed
+from pegboard.calls.environment import CallEnv
+from pegboard.dispatch.dispatcher import Dispatcher
+from pegboard.dispatch.plans import Implementation
 from pegboard.values.events import Answered, Asked
 from pegboard.values.interactions import Answer, Interaction
-
-if TYPE_CHECKING:
-    from pegboard.agents.run import Run
-    from pegboard.dispatch.plans import Implementation
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +31,11 @@ class Suspended(BaseException):
 
 
 class Questions:
-    """The open interactions of a host, by session and number."""
+    """The open interactions of a host, by session and number; `front_ends` may answer for a person."""
 
-    def __init__(self) -> None:
+    def __init__(self, dispatcher: Dispatcher, front_ends: Collection[str]) -> None:
+        self._dispatcher = dispatcher
+        self._front_ends = frozenset(front_ends)
         self._waiting: dict[tuple[str, int], _Open] = {}
         self._opened = asyncio.Event()
         # Interactions of one tree of agents are put to people one after the other.
@@ -70,29 +70,28 @@ class Questions:
             raise UsageError(f"interaction {first.id} of session {first.session} comes first")
         waiting.answer.set_result(answer)
 
-    def silence(self, run: "Run") -> str:
+    def silence(self, env: CallEnv) -> str:
         """Say why nobody answered."""
-        return "nobody answered" if self._front_ends(run) else "nobody can be asked here"
+        return "nobody answered" if self._asked_there(env) else "nobody can be asked here"
 
-    def _front_ends(self, run: "Run") -> "list[Implementation]":
-        services = run.agent.services
-        plan = services.dispatcher.plan("answer_interaction", run.agent.scope)
-        return [one for one in plan if one.pack in services.front_ends]
+    def _asked_there(self, env: CallEnv) -> list[Implementation]:
+        plan = self._dispatcher.plan("answer_interaction", env.scope)
+        return [one for one in plan if one.pack in self._front_ends]
 
-    async def ask(self, run: "Run", asked: Asked) -> Answer | None:
+    async def ask(self, env: CallEnv, asked: Asked) -> Answer | None:
         """Record a question and return its answer; None if there is nobody to ask, nobody answered, or on cancel.
 
         Raises:
             Suspended: nobody has answered, and the run may end paused.
         """
-        plan = self._front_ends(run)
-        if not plan and run.on_ask == "deny":
+        plan = self._asked_there(env)
+        if not plan and env.on_ask == "deny":
             return None
-        (recorded,) = await run.record(asked)
-        if not plan and run.on_ask == "pause":
+        (recorded,) = await env.journal.record(asked)
+        if not plan and env.on_ask == "pause":
             raise Suspended
         assert isinstance(recorded, Asked)  # noqa: S101  # a filter keeps the kind
-        waiting = _Open(as_interaction(recorded, run.agent.root.session.id))
+        waiting = _Open(as_interaction(recorded, env.agent.root.session.id))
         key = (asked.session, asked.id)
         self._waiting[key] = waiting
         self._opened.set()  # wakes those who wait now
@@ -100,40 +99,44 @@ class Questions:
         turn = self._turns.setdefault(waiting.interaction.root, asyncio.Lock())
         try:
             async with turn:
-                by, answer = await self._race(run, waiting, plan)
+                by, answer = await self._race(env, waiting)
         finally:
             del self._waiting[key]
-        if answer is None and run.on_ask == "pause" and not run.signal.cancelled:
+        if answer is None and env.on_ask == "pause" and not env.signal.cancelled:
             raise Suspended
-        text = answer.text if answer else f"nobody answered{': ' + run.signal.cause if run.signal.cause else ''}"
+        text = answer.text if answer else f"nobody answered{': ' + env.signal.cause if env.signal.cause else ''}"
         approved = answer.approved if answer else False
-        await run.record(Answered(*run.head(), asked.id, approved, text, by))
+        await env.journal.record(Answered(*env.journal.head(), asked.id, approved, text, by))
         return answer
 
-    async def _race(self, run: "Run", waiting: _Open, plan: "Iterable[Implementation]") -> tuple[str, Answer | None]:
-        dispatcher = run.agent.services.dispatcher
-        asked: dict[asyncio.Future[Any], str] = {}
-        for one in plan:
-            task = asyncio.create_task(dispatcher.ask(one, waiting.interaction))
-            task.add_done_callback(partial(_report, run, one))
-            asked[task] = one.pack
-        cancelled = asyncio.ensure_future(run.signal.wait())
+    async def _race(self, env: CallEnv, waiting: _Open) -> tuple[str, Answer | None]:
+        asked = self._dispatcher.begin("answer_interaction", waiting.interaction, env.scope, among=self._front_ends)
+        cancelled = asyncio.ensure_future(env.signal.wait())
         given: set[asyncio.Future[Any]] = {waiting.answer, cancelled}
         left: set[asyncio.Future[Any]] = set(asked)
         try:
-            while (left or run.on_ask == "wait") and not run.signal.cancelled:
+            while (left or env.on_ask == "wait") and not env.signal.cancelled:
                 done, _ = await asyncio.wait(left | given, return_when=asyncio.FIRST_COMPLETED)
                 if waiting.answer in done:
                     return "", waiting.answer.result()
-                for front_end in [one for one in asked if one in done and not one.cancelled()]:
+                for front_end in [task for task in asked if task in done and not task.cancelled()]:
                     if _fits(waiting.interaction.kind, answer := front_end.result()):
-                        return asked[front_end], answer
+                        return asked[front_end].pack, answer
+                    self._report(asked[front_end], answer)
                 left -= done
             return "", None
         finally:
             for pending in (*asked, cancelled):
                 pending.cancel()
             await asyncio.wait([*asked, cancelled])
+
+    def _report(self, one: Implementation, answer: object) -> None:
+        """Report what a front end returned that is no answer."""
+        if answer is not None and not isinstance(answer, Failed) and not _is_answer(answer):
+            what = (
+                "an Answer that is neither yes, no nor a text" if isinstance(answer, Answer) else type(answer).__name__
+            )
+            self._dispatcher.failed(one, "answer_interaction", Failed(f"it returned {what}, not Answer or None"))
 
 
 def check_answer(kind: str, answer: object) -> None:
@@ -163,18 +166,6 @@ def _is_answer(answer: object) -> TypeGuard[Answer]:
     return isinstance(answer, Answer) and isinstance(answer.approved, bool | None) and isinstance(answer.text, str)
 
 
-def _report(run: "Run", one: "Implementation", done: "asyncio.Future[Any]") -> None:
-    if done.cancelled():
-        return
-    answer = done.result()
-    if isinstance(answer, Failed):
-        run.agent.services.dispatcher.fault(one, "answer_interaction", answer)
-    elif answer is not None and not _is_answer(answer):
-        what = "an Answer that is neither yes, no nor a text" if isinstance(answer, Answer) else type(answer).__name__
-        told = Failed(f"it returned {what}, not Answer or None")
-        run.agent.services.dispatcher.fault(one, "answer_interaction", told)
-
-
 def as_interaction(asked: Asked, root: str) -> Interaction:
     """Return a recorded question as what front ends are shown."""
     return Interaction(
@@ -192,4 +183,5 @@ def as_interaction(asked: Asked, root: str) -> Interaction:
         touches=asked.touches,
         hash=asked.hash,
         options=asked.options,
+        present=asked.present,
     )

@@ -1,17 +1,13 @@
-"""What a call came to, in the words that a model and a person read, and the codes that name each kind of failure."""
+"""What a call came to, in the words that a model and a person read."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, get_args
 
 from pegboard.base.cancel import CancelSignal
 from pegboard.base.errors import PegboardError
 from pegboard.base.isolation import describe
-from pegboard.base.slotted import direct_init
 from pegboard.base.text import one_line
 from pegboard.calls.body import Ended
-from pegboard.calls.gate import Refusal
-from pegboard.tools.snapshot import Offered
 from pegboard.values.codes import (
     ABORTED,
     ABORTED_BEFORE_DISPATCH,
@@ -21,35 +17,11 @@ from pegboard.values.codes import (
     TIMED_OUT,
     TOOL_FAILED,
 )
-from pegboard.values.messages import Status, ToolCall, ToolResult
+from pegboard.values.messages import Status
 from pegboard.values.outcomes import Outcome
 from pegboard.values.tool import Tool
 
 _STATUSES: Final = get_args(Status)
-
-
-@direct_init
-@dataclass(frozen=True, slots=True)
-class Announced:
-    """A call as it is recorded, before its body runs; `arguments` are frozen, None if the text was no JSON object."""
-
-    call: ToolCall
-    arguments: Mapping[str, Any] | None = None
-    offered: Offered | None = None
-
-
-@direct_init
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The result of a call, everyone who refused it if it was denied, and the body's wall time in milliseconds.
-
-    `concludes`: its success is to end the run (T47).
-    """
-
-    result: ToolResult
-    refusals: tuple[Refusal, ...] = ()
-    ms: float = 0.0
-    concludes: bool = False
 
 
 BEFORE_DISPATCH: Final = Outcome("aborted", "tool call aborted before dispatch", "not started", ABORTED_BEFORE_DISPATCH)
@@ -69,28 +41,23 @@ def denied(pack: str, reason: str) -> Outcome:
     )
 
 
-def as_result(call: ToolCall, outcome: Outcome) -> ToolResult:
-    """Return an outcome as what enters the transcript."""
-    return ToolResult(call.id, call.name, outcome.status, outcome.content, outcome.summary, outcome.code)
-
-
-def outcome_of(call: ToolCall, tool: Tool, ended: Ended, signal: CancelSignal) -> Outcome:
+def outcome_of(tool: Tool, ended: Ended, signal: CancelSignal) -> Outcome:
     """Return what a body's end comes to: an error that was there before a cancel is kept, a success after it is not."""
     if ended.abandoned:
-        text = f"`{call.name}` did not stop after {signal.cause}; whether it took effect is not known"
+        text = f"`{tool.name}` did not stop after {signal.cause}; whether it took effect is not known"
         return Outcome("indeterminate", text, "did not stop", INDETERMINATE)
     if ended.told_to_stop and ended.timed_out:
-        return failed(TIMED_OUT, f"`{call.name}` was stopped after its {tool.timeout:g} s")
+        return failed(TIMED_OUT, f"`{tool.name}` was stopped after its {tool.timeout:g} s")
     if isinstance(ended.error, PegboardError):
         return failed(TOOL_FAILED, str(ended.error))
     if isinstance(ended.error, Exception):
         return failed(TOOL_FAILED, describe(ended.error))
     if ended.told_to_stop:
         return ABORTED_CALL
-    return check_output(call, tool, ended.value)
+    return check_output(tool, ended.value)
 
 
-def check_output(call: ToolCall, tool: Tool, returned: Any) -> Outcome:
+def check_output(tool: Tool, returned: Any) -> Outcome:
     """Hold a value to the tool's output contract and render it (T39)."""
     try:
         value = tool.output.check(returned)
@@ -101,18 +68,18 @@ def check_output(call: ToolCall, tool: Tool, returned: Any) -> Outcome:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        return failed(INVALID_TOOL_OUTPUT, f"`{call.name}` returned what it does not promise: {describe(error)}")
+        return failed(INVALID_TOOL_OUTPUT, f"`{tool.name}` returned what it does not promise: {describe(error)}")
 
 
-def recheck(call: ToolCall, tool: Tool, outcome: Outcome) -> Outcome:
-    """Hold what a wrapper made of a success to the contract; the texts that it chose stay, if the value is one."""
+def recheck(tool: Tool, outcome: Outcome) -> Outcome:
+    """Validate an outcome that a `wrap_tool_call` returned; its texts are kept if its value passes the output check."""
     if not (isinstance(outcome.content, str) and isinstance(outcome.summary, str)):
-        return failed(TOOL_FAILED, f"a pack around `{call.name}` returned an Outcome whose content is no text")
+        return failed(TOOL_FAILED, f"a pack around `{tool.name}` returned an Outcome whose content is no text")
     coded = outcome.code is None if outcome.status == "ok" else isinstance(outcome.code, str | None)
     if outcome.status not in _STATUSES or not coded:
-        return failed(TOOL_FAILED, f"a pack around `{call.name}` returned an Outcome with an unknown status or code")
+        return failed(TOOL_FAILED, f"a pack around `{tool.name}` returned an Outcome with an unknown status or code")
     outcome = replace(outcome, summary=one_line(outcome.summary))
     if outcome.status != "ok":
         return outcome
-    again = check_output(call, tool, outcome.value)
+    again = check_output(tool, outcome.value)
     return again if outcome.fresh or again.status != "ok" else outcome

@@ -1,58 +1,65 @@
-"""What a body may ask of its surroundings, made for one call."""
+"""What a body gets as `ctx`, made for one call."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pegboard.base.cancel import CancelSignal
-from pegboard.calls.extra_texts import ExtraTexts
+from pegboard.calls.environment import CallEnv
+from pegboard.calls.extra_texts import OF_TOOL, ExtraTexts
 from pegboard.process.pipes import Completed
 from pegboard.process.processes import Process, complete
 from pegboard.process.spec import ProcessSpec
-from pegboard.values.tool import ToolContext
-
-if TYPE_CHECKING:
-    from pegboard.agents.run import Run
+from pegboard.values.tool import ToolContext, Touch
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Of one call: its run, the pack that brought its tool, the signal that tells its body to stop."""
+def make_context(
+    env: CallEnv,
+    pack: str,
+    signal: CancelSignal,
+    extras: ExtraTexts,
+    *,
+    touches: tuple[Touch, ...],
+    may_touch: Callable[[Iterable[str]], Coroutine[Any, Any, Mapping[str, str]]],
+    conclude: Callable[[], None],
+    approved: bool,
+    answer: str | None,
+    by_program: bool,
+) -> ToolContext:
+    """Return the context of a call; `pack` brought its tool, `signal` tells its body to stop."""
+    loop = asyncio.get_running_loop()
+    return ToolContext(
+        env.directory,
+        env.session,
+        signal,
+        spawn=partial(_spawn, env, pack),
+        progress=lambda text: loop.call_soon_threadsafe(env.journal.progress, text, pack),
+        wait=partial(_wait_in_thread, loop),
+        note=env.journal.note,
+        run=partial(_run_process, env, pack, signal),
+        touches=touches,
+        may_touch=may_touch,
+        add_context=extras.adder(OF_TOOL),
+        conclude=conclude,
+        output=env.journal.output,
+        result_chars=env.result_chars,
+        approved=approved,
+        answer=answer,
+        by_program=by_program,
+        on_ask=env.on_ask,
+    )
 
-    run: "Run"
-    pack: str
-    signal: CancelSignal
-    contexts: ExtraTexts
 
-    def context(self, conclude: Callable[[], None], *, approved: bool, answer: str | None) -> ToolContext:
-        """Return what the body gets as `ctx`."""
-        run, loop, session = self.run, asyncio.get_running_loop(), self.run.agent.session
-        return ToolContext(
-            session.directory,
-            session.id,
-            self.signal,
-            spawn=self._spawn,
-            progress=lambda text: loop.call_soon_threadsafe(run.progress, text, self.pack),
-            wait=partial(_wait_in_thread, loop),
-            note=run.note,
-            run=self._run_process,
-            add_context=self.contexts.add_of_tool,
-            conclude=conclude,
-            output=run.output,
-            result_chars=run.agent.definition.limits.result_chars,
-            approved=approved,
-            answer=answer,
-            on_ask=run.on_ask,
-        )
+async def _spawn(env: CallEnv, pack: str, spec: ProcessSpec) -> Process:
+    return await env.spawn(replace(spec, owner=pack, session=env.session))
 
-    async def _spawn(self, spec: ProcessSpec) -> Process:
-        agent = self.run.agent
-        return await agent.services.spawn(replace(spec, owner=self.pack, session=agent.session.id))
 
-    async def _run_process(self, spec: ProcessSpec, *, cap: int = 30_000) -> Completed:
-        return await complete(await self._spawn(spec), self.signal, cap)
+async def _run_process(
+    env: CallEnv, pack: str, signal: CancelSignal, spec: ProcessSpec, *, cap: int = 30_000
+) -> Completed:
+    return await complete(await _spawn(env, pack, spec), signal, cap)
 
 
 def _wait_in_thread(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any]) -> Any:

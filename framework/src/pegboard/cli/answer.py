@@ -52,7 +52,7 @@ async def _answer(host: Host, session: str, number: int, said: str, reason: str)
 
 
 def read_answer(asked: Interaction, said: str, reason: str) -> Answer:
-    """TurnRecord what a person typed into an answer of the interaction's kind.
+    """Turn what a person typed into an answer of the interaction's kind.
 
     Raises:
         UsageError: it is none.

@@ -3,12 +3,12 @@
 import os
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import click
 
 from pegboard.base.errors import ModelError, PegboardError, UsageError
-from pegboard.base.text import count, one_line
+from pegboard.base.text import count, one_line, printable
 from pegboard.cli.group import Options
 from pegboard.cli.opening import load_host, report_faults, tell_what_is_missing
 from pegboard.cli.reading import working_directory
@@ -18,6 +18,9 @@ from pegboard.record.folds import start_of
 from pegboard.record.paused_turn import TurnRecord, last_turn
 from pegboard.record.stores import MemoryStore
 from pegboard.values.interactions import Interaction
+
+MAX_SHOWN_LINES: Final = 100
+_DIFF_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 _T = TypeVar("_T")
 Work = Callable[[Host], Awaitable[_T]]
@@ -106,3 +109,10 @@ def show_question(asked: Interaction) -> None:
         click.secho(f"    {one_line(option, 200)}", dim=True)
     for touch in asked.touches:
         click.secho(f"    {one_line(touch, 200)}", dim=True)
+    if title := asked.present.get("title"):
+        click.echo(f"  {one_line(str(title), 400)}")
+    lines = str(asked.present.get("diff", "")).split("\n")
+    for line in lines[:MAX_SHOWN_LINES] if any(lines) else ():
+        click.secho(f"    {printable(line[:200])}", fg=_DIFF_COLOURS.get(line[:1]))
+    if len(lines) > MAX_SHOWN_LINES:
+        click.secho(f"    ({count(len(lines) - MAX_SHOWN_LINES, 'more line')})", dim=True)

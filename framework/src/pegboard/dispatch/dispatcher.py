@@ -4,9 +4,9 @@ pluggy keeps the registrations; its own multicall is not used, because it neithe
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -24,7 +24,6 @@ from pegboard.base.isolation import (
 )
 from pegboard.base.scopes import Disposer, Layered, Scope
 from pegboard.base.text import did_you_mean
-from pegboard.dispatch.guards import GuardRound
 from pegboard.dispatch.plans import (
     KERNEL_SPECS,
     HookSpec,
@@ -36,7 +35,10 @@ from pegboard.dispatch.plans import (
 )
 from pegboard.hookspecs import Hooks
 from pegboard.values.hook_markers import PROJECT
-from pegboard.values.verdicts import EndRun, Verdict
+from pegboard.values.verdicts import EndRun
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class HookFailure(PegboardError):
 
 
 class Misfit(Exception):
-    """An answer that the hook has no use for; the message says what was returned and what is wanted."""
+    """The implementation returned a value that its hook has no use for; the message names what it was and what fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +150,54 @@ class Dispatcher:
         """Return the implementations of `hook` that see this scope, in the order in which they are called."""
         return self._layers.view(scope or self.host)[hook]
 
+    # -- the failure policy, and the loop over a plan
+
+    def failed(self, one: Implementation, hook: str, failure: Failed) -> None:
+        """Carry out a hook's failure policy: what is contained is reported and passed over, all else is raised.
+
+        Raises:
+            HookFailure: the policy does not contain it; whoever calls the hook is refused, vetoed, ended or withheld.
+        """
+        fault = Fault(one.pack, hook, failure.text)
+        if self.specs[hook].policy.failure != "contained":
+            raise HookFailure(fault)
+        self._on_fault(fault)
+
+    def _told(self, hook: str, scope: Scope | None, *arguments: object) -> Iterator[tuple[Implementation, Any]]:
+        """Call the implementations of a sync hook in order; yields each that did not fail, with its answer."""
+        for one in self.plan(hook, scope):
+            token = current_pack.set(one.pack)
+            answer = attempt_sync(one.call, *arguments)
+            current_pack.reset(token)
+            if isinstance(answer, Failed):
+                self.failed(one, hook, answer)
+            else:
+                yield one, answer
+
+    async def _asked(
+        self, hook: str, scope: Scope | None, *arguments: object
+    ) -> AsyncIterator[tuple[Implementation, Any]]:
+        """Call implementations of either colour in order, each awaited before the next; yields as `_told`."""
+        for one in self.plan(hook, scope):
+            answer = await self.ask(one, *arguments)
+            if isinstance(answer, Failed):
+                self.failed(one, hook, answer)
+            else:
+                yield one, answer
+
+    async def ask(self, one: Implementation, *arguments: object) -> Any:
+        """Call one implementation, whatever its colour, as its pack; returns its answer or a Failed."""
+        token = current_pack.set(one.pack)
+        try:
+            answer = (attempt_sync if one.sync else attempt)(one.call, *arguments)
+            return await awaited(answer) if answer is not None and inspect.isawaitable(answer) else answer
+        finally:
+            current_pack.reset(token)
+
     # -- the kinds
 
     def collect(self, hook: str, pack: str) -> list[Any]:
-        """Return the items that one pack hands over for a `collect` hook.
+        """Return the items that one pack hands over for a sync `collect` hook.
 
         Raises:
             HookFailure: it raised, or returned something that is no iterable.
@@ -161,22 +207,18 @@ class Dispatcher:
             if one.pack == pack:
                 answer = attempt_items(one.call)
                 if isinstance(answer, Failed):
-                    raise HookFailure(Fault(pack, hook, answer.text))
-                items.extend(answer)
+                    self.failed(one, hook, answer)
+                else:
+                    items.extend(answer)
         return items
 
     def announce(self, hook: str, payload: object, told: set[str], scope: Scope | None = None) -> None:
-        """Call a sync `in order` hook; each pack is added to `told` once it has heard without raising.
+        """Call a sync `in order` hook; each pack is added to `told` once it has heard without failing.
 
         Raises:
             HookFailure: an implementation vetoed; those after it are not called.
         """
-        for one in self.plan(hook, scope):
-            token = current_pack.set(one.pack)
-            answer = attempt_sync(one.call, payload)
-            current_pack.reset(token)
-            if isinstance(answer, Failed):
-                raise HookFailure(Fault(one.pack, hook, answer.text))
+        for one, _ in self._told(hook, scope, payload):
             told.add(one.pack)
 
     def notify(
@@ -189,51 +231,57 @@ class Dispatcher:
             for one in self._layers.view(scope or self.host)[hook]:
                 if among is not None and one.pack not in among:
                     continue
-                try:  # not through attempt: this runs for every event and pack
+                try:  # not through _told: this runs for every event and pack
                     answer = one.call(payload)
                 except KeyboardInterrupt:
                     raise
                 except BaseException as error:
                     answer = Failed(describe(error))
                 if answer is not None and isinstance(answer := refuse_awaitable(answer), Failed):
-                    self._on_fault(Fault(one.pack, hook, answer.text))
+                    self.failed(one, hook, answer)
         finally:
             current_pack.reset(token)
-
-    async def ask(self, one: Implementation, *arguments: object) -> Any:
-        """Call one implementation, whatever its colour, as its pack; returns its answer or a Failed."""
-        token = current_pack.set(one.pack)
-        try:
-            answer = (attempt_sync if one.sync else attempt)(one.call, *arguments)
-            return await awaited(answer) if answer is not None and inspect.isawaitable(answer) else answer
-        finally:
-            current_pack.reset(token)
-
-    async def failing(self, one: Implementation, *arguments: object) -> str | None:
-        """Call one implementation; returns what it raised, or None."""
-        answer = await self.ask(one, *arguments)
-        return answer.text if isinstance(answer, Failed) else None
 
     async def first(self, hook: str, *arguments: object) -> tuple[str, Any] | None:
         """Return the first answer that is not None, with the pack that gave it.
 
         Raises:
-            HookFailure: an implementation failed before one answered.
+            HookFailure: an implementation failed before one answered, and its policy does not contain that.
         """
-        for one in self.plan(hook):
-            answer = await self.ask(one, *arguments)
-            if isinstance(answer, Failed):
-                raise HookFailure(Fault(one.pack, hook, answer.text))
+        async for one, answer in self._asked(hook, None, *arguments):
             if answer is not None:
                 return one.pack, answer
         return None
 
-    async def in_order(self, hook: str, *arguments: object, scope: Scope | None = None) -> None:
-        """Call all, each awaited before the next; a failure is reported and contained."""
+    async def in_order(
+        self, hook: str, *arguments: object, scope: Scope | None = None, among: Container[str] | None = None
+    ) -> None:
+        """Call all, or those of the packs `among`, each awaited before the next.
+
+        Raises:
+            HookFailure: one failed, and its policy does not contain that; those after it are not called.
+        """
         for one in self.plan(hook, scope):
-            answer = await self.ask(one, *arguments)
-            if isinstance(answer, Failed):
-                self.fault(one, hook, answer)
+            if among is None or one.pack in among:
+                answer = await self.ask(one, *arguments)
+                if isinstance(answer, Failed):
+                    self.failed(one, hook, answer)
+
+    def begin(
+        self, hook: str, payload: object, scope: Scope, *, among: Container[str] | None = None
+    ) -> "dict[asyncio.Task[Any], Implementation]":
+        """Call all at once, or those of the packs `among`, each in a task; failures are reported as they come."""
+        import asyncio  # only here: packs are listed without it
+
+        def ended(task: "asyncio.Task[Any]") -> None:
+            if not task.cancelled() and isinstance(answer := task.result(), Failed):
+                self.failed(tasks[task], hook, answer)
+
+        chosen = [one for one in self.plan(hook, scope) if among is None or one.pack in among]
+        tasks = {asyncio.create_task(self.ask(one, payload)): one for one in chosen}
+        for task in tasks:
+            task.add_done_callback(ended)
+        return tasks
 
     async def fold(
         self,
@@ -248,7 +296,7 @@ class Dispatcher:
         `accept(value, answer)` returns the new value, or a Stop with it, or raises Misfit.
 
         Raises:
-            HookFailure: an implementation raised, or `accept` refused what it returned.
+            HookFailure: an implementation raised, or `accept` refused what it returned, and that is not contained.
         """
         plan = self._layers.view(scope)[hook]
         if not plan:
@@ -272,12 +320,13 @@ class Dispatcher:
     def _replaced(
         self, hook: str, one: Implementation, value: Any, answer: Any, accept: Callable[[Any, Any], Any]
     ) -> Any:
-        if isinstance(answer, Failed):
-            raise HookFailure(Fault(one.pack, hook, answer.text))
-        try:
-            return accept(value, answer)
-        except Misfit as misfit:
-            raise HookFailure(Fault(one.pack, hook, f"it returned {misfit}")) from None
+        if not isinstance(answer, Failed):
+            try:
+                return accept(value, answer)
+            except Misfit as misfit:
+                answer = Failed(f"it returned {misfit}")
+        self.failed(one, hook, answer)
+        return value
 
     async def around(
         self, hook: str, scope: Scope, core: Callable[..., Awaitable[Any]], *arguments: object, wanted: type
@@ -334,15 +383,6 @@ class Dispatcher:
 
         return await enter(0, arguments)
 
-    async def ask_guards(self, call: object, scope: Scope | None = None) -> list[tuple[str, Verdict]]:
-        """Ask every guard; returns the objections with the pack that made each. A failing guard denies."""
-        plan = self._layers.view(scope or self.host)["guard_tool_call"]
-        return await GuardRound(plan, call).ask_all() if plan else []
-
-    def fault(self, one: Implementation, hook: str, failed: Failed) -> None:
-        """Report a failure that the policy contains."""
-        self._on_fault(Fault(one.pack, hook, failed.text))
-
     async def call(self, name: str, *arguments: object) -> Any:
         """Ask a hook that a pack brought, as its kind says; see `Host.call_hook`."""
         spec = self.specs.get(name)
@@ -363,14 +403,12 @@ class Dispatcher:
 
     async def _collect_all(self, hook: str, *arguments: object) -> list[tuple[str, Any]]:
         items: list[tuple[str, Any]] = []
-        for one in self.plan(hook):
-            answer = await self.ask(one, *arguments)
-            if not isinstance(answer, Failed):
-                answer = attempt_sync(lambda answer=answer: list(answer or ()))
-            if isinstance(answer, Failed):
-                self.fault(one, hook, answer)
+        async for one, answer in self._asked(hook, None, *arguments):
+            handed_over = attempt_items(lambda answer=answer: answer)
+            if isinstance(handed_over, Failed):
+                self.failed(one, hook, handed_over)
             else:
-                items.extend((one.pack, item) for item in answer)
+                items.extend((one.pack, item) for item in handed_over)
         return items
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,7 @@ from pegboard.base.frozen import freeze
 from pegboard.base.isolation import current_pack
 from pegboard.base.scopes import Disposer, Scope
 from pegboard.base.text import did_you_mean, one_line
-from pegboard.calls.batch import Batch
-from pegboard.calls.policy import protected_reason
+from pegboard.calls.policy import KERNEL_PACK, KernelPolicy
 from pegboard.calls.questions import Questions
 from pegboard.config.layers import Config
 from pegboard.config.places import Places
@@ -38,7 +37,7 @@ from pegboard.process.processes import Process
 from pegboard.process.spec import ProcessSpec
 from pegboard.record.feed import Feed
 from pegboard.record.opener import SessionOpener
-from pegboard.record.recorder import Listener, Recorder
+from pegboard.record.recorder import Recorder
 from pegboard.record.session import Session
 from pegboard.record.stores import SessionStore
 from pegboard.tools.registry import ToolRegistry, checked_tool
@@ -46,7 +45,7 @@ from pegboard.tools.snapshot import Snapshot
 from pegboard.trust.project import read_project
 from pegboard.trust.state import Consents
 from pegboard.values.entries import Entry
-from pegboard.values.events import Rebound
+from pegboard.values.events import Event, Rebound
 from pegboard.values.hook_markers import Policy
 from pegboard.values.interactions import Answer, Interaction
 from pegboard.values.messages import ToolCall, ToolResult
@@ -105,19 +104,16 @@ class Host:
         self._started = False
         self._require = True
         self._stopping: asyncio.Task[None] | None = None
+        self._dispatcher.register(KERNEL_PACK, KernelPolicy(self.places, self._policy_is_claimed))
         self._services = Services(
             dispatcher=self._dispatcher,
-            recorder=Recorder(self._dispatcher, lambda failure: self.faults.append(failure.fault)),
+            recorder=Recorder(self._dispatcher, self.store, lambda failure: self.faults.append(failure.fault)),
             tools=registry,
-            questions=Questions(),
+            questions=Questions(self._dispatcher, _front_ends(config)),
             faults=self.faults,
-            store=self.store,
             open_model=self.model,
             spawn=self.spawn,
             end_processes=self._packs.processes.end_session,
-            front_ends=frozenset(_front_ends(config)),
-            own_policy=not any(pack.state == "active" and pack.distribution.claims_policy for pack in self.packs),
-            protected=lambda path, directory: protected_reason(path, self.places, directory),
             starting_seconds=starting_seconds,
         )
         self._agents = AgentRegistry(self._services)
@@ -383,6 +379,7 @@ class Host:
         agent = Agent(
             self,
             self._services,
+            self._agents,
             name or named or "main",
             made,
             session,
@@ -435,7 +432,7 @@ class Host:
         made = self.definition(definition) if isinstance(definition, str) else definition
         agent.rebind(name or (definition if isinstance(definition, str) else agent.name), made)
         event = Rebound(agent.id, 0, time.time(), agent.name, freeze(made.model_dump(mode="json")))
-        await self._services.record(agent, event)
+        await agent.record(event)
 
     # -- runs
 
@@ -451,27 +448,13 @@ class Host:
             UsageError: the session has no live agent.
             Disposed: its agent is gone.
         """
-        agent = self._agent_of(session)
-        return agent.queue(Run(agent, converse, text, allow_writes=allow_writes, on_ask=on_ask))
+        return self._agent_of(session).followup(text, allow_writes=allow_writes, on_ask=on_ask)
 
     def submit_call(
         self, session: "Session | Agent | str", call: ToolCall, *, allow_writes: bool = False, on_ask: OnAsk = "deny"
     ) -> tuple[Run, list[ToolResult]]:
         """Queue a run that makes one tool call and asks no model; its result is in the list when the run has ended."""
-        agent = self._agent_of(session)
-        results: list[ToolResult] = []
-
-        async def drive(run: Run) -> str:
-            batch = Batch.by_program(run, call)
-            try:
-                await run.settle(batch)
-            finally:
-                results.extend(batch.results)
-            return results[0].content
-
-        said = f"{call.name} {call.arguments}"
-        run = Run(agent, drive, said, allow_writes=allow_writes, on_ask=on_ask, asks_model=False)
-        return agent.queue(run), results
+        return self._agent_of(session).queue_call(call, allow_writes=allow_writes, on_ask=on_ask)
 
     def _agent_of(self, session: "Session | Agent | str") -> Agent:
         if isinstance(session, Agent):
@@ -542,12 +525,12 @@ class Host:
 
     # -- watching
 
-    def listen(self, listener: Listener) -> Disposer:
+    def listen(self, listener: Callable[[Event], object]) -> Disposer:
         """Show every event of every run to `listener`, text deltas too; returns an idempotent disposer.
 
         A listener is part of the program: what it raises stops the run.
         """
-        return self._services.recorder.listen(listener)
+        return self._services.recorder.watch(lambda event, _seq: listener(event))
 
     def events(self, session: str | None = None, *, after: int | None = None, limit: int = 1000) -> Feed:
         """Follow the events of one session, or of all, as an async iterator at the reader's own pace.
@@ -562,7 +545,7 @@ class Host:
             raise UsageError("`after` is a place in one session's record; name the session")
         if limit < 1:
             raise UsageError("`limit` must be at least 1")
-        feed = Feed(self._services.recorder.follow, self.store, session, after, limit)
+        feed = Feed(self._services.recorder.watch, self.store, session, after, limit)
         feed.on_close(self._packs.on_stop(feed.close))
         return feed
 
@@ -597,6 +580,9 @@ class Host:
     def hooks(self) -> dict[str, str]:
         """Return every hook with the pack that brings it (`pegboard` for the kernel's)."""
         return {name: spec.pack for name, spec in self._dispatcher.specs.items()}
+
+    def _policy_is_claimed(self) -> bool:
+        return any(pack.state == "active" and pack.distribution.claims_policy for pack in self.packs)
 
     # -- refusals at start
 

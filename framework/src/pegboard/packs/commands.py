@@ -13,6 +13,7 @@ KERNEL_COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "why": ("pegboard.cli.why:why", "Say why a tool is, or is not, offered."),
     "hooks": ("pegboard.cli.hooks:hooks", "List the hooks, and who implements one, in which order."),
     "packs": ("pegboard.cli.packs:packs", "Show which packs are installed and what became of each."),
+    "check": ("pegboard.cli.check:check", "Check a pack against the contract that every pack keeps."),
     "trust": ("pegboard.cli.trust:trust", "Look at what a project brings, and decide whether it counts."),
     "config": ("pegboard.cli.config:config", "Show, locate, check and describe the configuration."),
 }

@@ -20,7 +20,7 @@ from pegboard.process.spec import ProcessRefused, ProcessSpec
 from pegboard.values.verdicts import Deny
 
 if TYPE_CHECKING:
-    from pegboard.host.host import Host
+    from pegboard.hookspecs import Host
 
 
 class Packs:
@@ -53,11 +53,13 @@ class Packs:
         self._undo_stops(lambda _pack: True)
 
     async def _start_pack(self, name: str) -> None:
-        for one in self._dispatcher.plan("host_started"):
-            if one.pack == name and (failed := await self._dispatcher.failing(one, self._host)):
-                await self._take_away(name)
-                self._change(name, lambda pack: pack.failed(one_line(f"host_started failed: {failed}", 4000)))
-                await self._hold_back_those_that_need(name)
+        try:
+            await self._dispatcher.in_order("host_started", self._host, among=(name,))
+        except HookFailure as failure:
+            failed = failure.fault.text
+            await self._take_away(name)
+            self._change(name, lambda pack: pack.failed(one_line(f"host_started failed: {failed}", 4000)))
+            await self._hold_back_those_that_need(name)
 
     async def _hold_back_those_that_need(self, name: str) -> None:
         for pack in self.packs:
@@ -92,9 +94,7 @@ class Packs:
         """Take a pack away again with everything it registered, here and on agents; harmless if it is not active."""
         if not self.is_active(name):
             return
-        for one in self._dispatcher.plan("host_stopping"):
-            if one.pack == name and (failed := await self._dispatcher.failing(one, self._host)):
-                self._host.faults.append(Fault(name, "host_stopping", failed))
+        await self._dispatcher.in_order("host_stopping", self._host, among=(name,))
         await self._take_away(name)
         self._change(name, lambda pack: replace(pack, state="disabled", reason="it was unloaded"))
 

@@ -10,14 +10,14 @@ from pegboard.base.scopes import Disposer
 from pegboard.values.events import Event
 
 if TYPE_CHECKING:
-    from pegboard.record.recorder import Follower
+    from pegboard.record.recorder import Watcher
     from pegboard.record.stores import SessionStore
 
 
 @dataclass(frozen=True, slots=True)
 class FeedItem:
-    """An event with its place. `seq` is the id of its entry; of what is only shown live (text deltas, progress) it is
-    the id of the entry before it, and `part` counts from 1.
+    """An event with its place. Recorded: `seq` is the id of its entry, `part` is 0. Only shown live, such as text
+    deltas and progress: `seq` is the id of the last entry before it, `part` counts 1, 2, ...
     """
 
     seq: int
@@ -32,7 +32,7 @@ class Feed(AsyncIterator[FeedItem]):
 
     def __init__(
         self,
-        follow: "Callable[[Follower], Disposer]",
+        watch: "Callable[[Watcher], Disposer]",
         store: "Callable[[], Awaitable[SessionStore]]",
         session: str | None,
         after: int | None,
@@ -52,12 +52,12 @@ class Feed(AsyncIterator[FeedItem]):
         self._woken = asyncio.Event()
         self._idle = asyncio.Event()
         self._closed = False
-        self._unfollow = follow(self._take)
-        self._forget: Disposer = self._unfollow
+        self._unwatch = watch(self._take)
+        self._forget: Disposer = self._unwatch
 
     def close(self) -> None:
         """Stop following; what was not read yet is still handed out."""
-        self._unfollow()
+        self._unwatch()
         self._forget()
         self._closed = True
         self._woken.set()

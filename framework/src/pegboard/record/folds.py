@@ -123,37 +123,64 @@ def start_of(entries: Iterable[Entry]) -> SessionStart | None:
 
 def runs(entries: Iterable[Entry]) -> dict[int, RunRecord]:
     """Return every run by its number, in the order in which they began."""
-    found: dict[int, RunRecord] = {}
+    found: dict[int, _RunSoFar] = {}
     for entry in entries:
         event = entry.event
         if isinstance(event, RunStart):
-            found[event.run] = RunRecord(event.run, event.agent, event.input, event.driver, event.hash, event.resumes)
+            found[event.run] = _RunSoFar(event)
         elif run := found.get(event.run):
-            found[event.run] = _followed(run, event)
-    return found
+            run.take(event)
+    return {number: run.record() for number, run in found.items()}
 
 
-def _followed(run: RunRecord, event: Event) -> RunRecord:
-    match event:
-        case StepStart():
-            return replace(run, steps=event.step, open_steps=(*run.open_steps, event.step))
-        case StepEnd():
-            left = tuple(step for step in run.open_steps if step != event.step)
-            return replace(run, open_steps=left, usage=run.usage + event.usage)
-        case Called():
-            return replace(run, calls=(*run.calls, event), open_calls=(*run.open_calls, event))
-        case Returned():
-            return replace(run, open_calls=_without_first(run.open_calls, event.id))
-        case RunEnd():
-            return replace(run, reason=event.reason, text=event.text, usage=event.usage)
-    return run
+class _RunSoFar:
+    """One run while its entries are read; what is open is kept by its id, so that a long run costs no more a step."""
 
+    def __init__(self, start: RunStart) -> None:
+        self._start = start
+        self._end: RunEnd | None = None
+        self._usage = Usage()
+        self._steps = 0
+        self._open_steps: dict[int, None] = {}
+        self._calls: list[Called] = []
+        self._open_calls: dict[str, list[Called]] = {}
 
-def _without_first(calls: tuple[Called, ...], identity: str) -> tuple[Called, ...]:
-    for place, call in enumerate(calls):
-        if call.id == identity:
-            return (*calls[:place], *calls[place + 1 :])
-    return calls
+    def take(self, event: Event) -> None:
+        match event:
+            case StepStart():
+                self._steps = event.step
+                self._open_steps[event.step] = None
+            case StepEnd():
+                self._open_steps.pop(event.step, None)
+                self._usage += event.usage
+            case Called():
+                self._calls.append(event)
+                self._open_calls.setdefault(event.id, []).append(event)
+            case Returned() if opened := self._open_calls.get(event.id):
+                opened.pop(0)
+                if not opened:
+                    del self._open_calls[event.id]
+            case RunEnd():
+                self._end = event
+
+    def record(self) -> RunRecord:
+        start, end = self._start, self._end
+        still_open = {id(call) for calls in self._open_calls.values() for call in calls}
+        return RunRecord(
+            start.run,
+            start.agent,
+            start.input,
+            start.driver,
+            start.hash,
+            start.resumes,
+            reason=end.reason if end else None,
+            text=end.text if end else "",
+            usage=end.usage if end else self._usage,
+            steps=self._steps,
+            open_steps=tuple(self._open_steps),
+            calls=tuple(self._calls),
+            open_calls=tuple(call for call in self._calls if id(call) in still_open),
+        )
 
 
 @dataclass(frozen=True, slots=True)

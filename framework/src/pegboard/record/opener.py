@@ -16,7 +16,7 @@ from pegboard.record.stores import SESSION_ID, MemoryStore, SessionStore
 from pegboard.values.entries import Entry
 
 if TYPE_CHECKING:
-    from pegboard.host.host import Host
+    from pegboard.hookspecs import Host
 
 
 class SessionOpener:
@@ -80,7 +80,7 @@ class SessionOpener:
         for entry in entries:
             session.take(entry)
         if ends:
-            await recorder.record(session, self._dispatcher.host, store, ends)
+            await recorder.record(session, self._dispatcher.host, ends)
         return session
 
 

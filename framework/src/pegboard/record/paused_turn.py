@@ -28,7 +28,7 @@ from pegboard.values.messages import ToolCall, ToolResult
 class OpenCall:
     """A call without a result: it waits for a person's answers, or for other sessions that do.
 
-    `called`: it is recorded, so its body may have begun.
+    `called`: its `tool_call` event exists; after a crash the body may or may not have run.
     """
 
     id: str
@@ -131,53 +131,80 @@ class TurnRecord:
 
 def last_turn(entries: Iterable[Entry]) -> TurnRecord | None:
     """Return the newest turn, or None if the session has had no run."""
-    turn: TurnRecord | None = None
+    turn: _TurnSoFar | None = None
     for entry in entries:
         event = entry.event
         if isinstance(event, RunStart):
-            going_on = turn is not None and event.resumes == turn.run
-            before = (
-                turn if turn is not None and going_on else TurnRecord(event.run, event.agent, event.model, event.input)
-            )
-            turn = replace(before, run=event.run, agent=event.agent, route=event.model or before.route, paused=False)
+            if turn is None or event.resumes != turn.run:
+                turn = _TurnSoFar(event)
+            turn.begin(event)
         elif turn is not None:
-            turn = _followed(turn, event)
-    return turn
+            turn.take(event)
+    return turn.record() if turn else None
 
 
-def _followed(turn: TurnRecord, event: Event) -> TurnRecord:
-    match event:
-        case StepStart():
-            return replace(turn, step=event.step)
-        case Replied(calls=calls) if calls:
-            return replace(turn, batches=(*turn.batches, BatchRecord(event.step, calls)), open=())
-        case Called():
-            opened = OpenCall(event.id, event.name, event.arguments, event.step)
-            return _with(turn, replace(_open(turn, event.id) or opened, called=True))
-        case Asked():
-            opened = OpenCall(event.call, event.tool, event.arguments, turn.step)
-            call = _open(turn, event.call) or opened
-            return _with(turn, replace(call, asked=(*call.asked, InteractionRecord(event))))
-        case Answered():
-            return replace(turn, open=tuple(_answered(call, event) for call in turn.open))
-        case Waits():
-            waiting = _open(turn, event.call)
-            return _with(turn, replace(waiting, waits=event)) if waiting else turn
-        case Returned():
-            return _settled(turn, event)
-        case RunEnd():
-            return replace(turn, paused=event.reason == "paused")
-    return turn
+class _TurnSoFar:
+    """A turn while its entries are read."""
 
+    def __init__(self, start: RunStart) -> None:
+        self.run = start.run
+        self._input = start.input
+        self._agent = self._route = ""
+        self._step = 0
+        self._paused = False
+        self._batches: list[BatchRecord] = []
+        self._results: dict[str, ToolResult] = {}  # of the last reply, whose calls are wanted
+        self._wanted: set[str] = set()
+        self._open: dict[str, OpenCall] = {}
 
-def _open(turn: TurnRecord, identity: str) -> OpenCall | None:
-    return next((call for call in turn.open if call.id == identity), None)
+    def begin(self, start: RunStart) -> None:
+        """Take the start of the first run, or of one that goes on after a pause."""
+        self.run, self._agent, self._paused = start.run, start.agent, False
+        self._route = start.model or self._route
 
+    def record(self) -> TurnRecord:
+        return TurnRecord(
+            self.run,
+            self._agent,
+            self._route,
+            self._input,
+            self._step,
+            self._paused,
+            tuple(self._batches),
+            tuple(self._open.values()),
+        )
 
-def _with(turn: TurnRecord, changed: OpenCall) -> TurnRecord:
-    if _open(turn, changed.id) is None:
-        return replace(turn, open=(*turn.open, changed))
-    return replace(turn, open=tuple(changed if call.id == changed.id else call for call in turn.open))
+    def take(self, event: Event) -> None:
+        match event:
+            case StepStart():
+                self._step = event.step
+            case Replied(calls=calls) if calls:
+                self._results = {}
+                self._wanted = {call.id for call in calls}
+                self._batches.append(BatchRecord(event.step, calls, self._results))
+                self._open = {}
+            case Called():
+                opened = OpenCall(event.id, event.name, event.arguments, event.step)
+                self._open[event.id] = replace(self._open.get(event.id, opened), called=True)
+            case Asked():
+                opened = OpenCall(event.call, event.tool, event.arguments, self._step)
+                call = self._open.get(event.call, opened)
+                self._open[event.call] = replace(call, asked=(*call.asked, InteractionRecord(event)))
+            case Answered():
+                self._open = {call.id: _answered(call, event) for call in self._open.values()}
+            case Waits() if event.call in self._open:
+                self._open[event.call] = replace(self._open[event.call], waits=event)
+            case Returned():
+                self._settle(event)
+            case RunEnd():
+                self._paused = event.reason == "paused"
+
+    def _settle(self, event: Returned) -> None:
+        self._open.pop(event.id, None)
+        if event.id in self._wanted:
+            self._results[event.id] = result_of(event)
+            if event.concludes and event.status == "ok":
+                self._batches[-1] = replace(self._batches[-1], conclusion=event.content)
 
 
 def _answered(call: OpenCall, answer: Answered) -> OpenCall:
@@ -186,13 +213,3 @@ def _answered(call: OpenCall, answer: Answered) -> OpenCall:
         replace(one, answer=answer) if one.asked.id == answer.id and one.answer is None else one for one in call.asked
     )
     return replace(call, asked=asked)
-
-
-def _settled(turn: TurnRecord, event: Returned) -> TurnRecord:
-    left = tuple(call for call in turn.open if call.id != event.id)
-    *earlier, last = turn.batches or (BatchRecord(event.step, ()),)
-    if all(call.id != event.id for call in last.calls):
-        return replace(turn, open=left)
-    results = {**last.results, event.id: result_of(event)}
-    conclusion = event.content if event.concludes and event.status == "ok" else last.conclusion
-    return replace(turn, open=left, batches=(*earlier, replace(last, results=results, conclusion=conclusion)))

@@ -1,6 +1,7 @@
 """The one place where entries are filtered, appended to a session's record, and shown to those who watch."""
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextvars import ContextVar
 
 from pegboard.base.errors import Conflict, UsageError
@@ -9,52 +10,61 @@ from pegboard.dispatch.dispatcher import Dispatcher, HookFailure, Misfit
 from pegboard.record.session import Session
 from pegboard.record.stores import SessionStore
 from pegboard.values.entries import Entry
-from pegboard.values.events import (
-    Event,
-    SessionStart,
-)
+from pegboard.values.events import Event, SessionStart
 
 # Set while a filter runs: it holds the session's lock, so recording from there would wait for ever.
 _filtering: ContextVar[bool] = ContextVar("pegboard_filtering", default=False)
 
 
-Listener = Callable[[Event], object]
-
-
 # Gets every event with the id of its entry; of what is only shown, the id of the last one before it.
-Follower = Callable[[Event, int], object]
+Watcher = Callable[[Event, int], object]
 
 
 class Recorder:
     """The one place where entries are filtered, appended to a session's record, and shown to those who watch."""
 
-    def __init__(self, dispatcher: Dispatcher, report: Callable[[HookFailure], object]) -> None:
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        store: Callable[[], Awaitable[SessionStore]],
+        report: Callable[[HookFailure], object],
+    ) -> None:
         self._dispatcher = dispatcher
+        self._open_store = store
+        self._store: SessionStore | None = None
         self._report = report
-        self._listeners: dict[object, Listener] = {}
-        self._followers: dict[object, Follower] = {}
+        self._watchers: dict[object, Watcher] = {}
 
-    def listen(self, listener: Listener) -> Disposer:
-        """Show every event to `listener` as it happens, text deltas too; returns an idempotent disposer.
+    def watch(self, watcher: Watcher) -> Disposer:
+        """Show every event to `watcher` as it happens, text deltas too; returns an idempotent disposer.
 
-        Unlike an `observe` implementation a listener is part of the program: what it raises stops the run.
+        Unlike an `observe` implementation a watcher is part of the program: what it raises stops the run.
         """
         key = object()
-        self._listeners[key] = listener
-        return lambda: void(self._listeners.pop(key, None))
+        self._watchers[key] = watcher
 
-    def follow(self, follower: Follower) -> Disposer:
-        """The same for those that need the place in the record; a follower never raises."""
-        key = object()
-        self._followers[key] = follower
-        return lambda: void(self._followers.pop(key, None))
+        def dispose() -> None:
+            self._watchers.pop(key, None)
+
+        return dispose
+
+    async def store(self) -> SessionStore:
+        """Return where sessions are kept; it is opened once.
+
+        Raises:
+            PegboardError: it can't be had.
+        """
+        if self._store is None:
+            self._store = await self._open_store()
+        return self._store
 
     async def record(
-        self, session: Session, scope: Scope, store: SessionStore, events: Sequence[Event], agent: str = ""
-    ) -> tuple[list[Event], Exception | None]:
-        """Filter events, append them, then tell observers and listeners.
+        self, session: Session, scope: Scope, events: Sequence[Event], agent: str = "", *, filtered: bool = False
+    ) -> tuple[Sequence[Event], Exception | None]:
+        """Filter events unless they are `filtered` already, append them, then tell observers and those who watch.
 
-        Returns the events as they were recorded, and what a listener raised first.
+        Returns the events as they were recorded, and what a watcher raised first. `agent` is the definition's name,
+        for the beginning of a draft.
 
         Raises:
             Conflict: the session went on elsewhere.
@@ -62,20 +72,19 @@ class Recorder:
         """
         if _filtering.get():
             raise UsageError("a filter_entry implementation can't record anything itself")
+        store = self._store or await self.store()
         await session.lock.acquire()  # `async with` would be two more coroutines for every event
         try:
             if session.in_doubt:
                 await self._resolve_doubt(session, scope, store)
             if session.moved_on:
                 raise Conflict(f"session {session.id} went on elsewhere; open it again to go on with it")
-            if session.last == 0:  # a draft
-                began = events[0].ts if events else _now()
-                start = SessionStart(session.id, 0, began, str(session.directory), agent, session.parent, session.depth)
-                events = (start, *events)
-            entries = [Entry(place, event) for place, event in enumerate(events, session.last + 1)]
-            filtered = bool(self._dispatcher.plan("filter_entry", scope))
-            if filtered:
+            draft = session.last == 0
+            begun = (_beginning(session, events, agent), *events) if draft else events
+            entries = [Entry(place, event) for place, event in enumerate(begun, session.last + 1)]
+            if not filtered and self.filters(scope):
                 entries = [await self._filter(entry, scope) for entry in entries]
+                events = [entry.event for entry in entries[draft:]]
             session.in_doubt = entries
             try:
                 await store.append(session.id, entries, expect=session.last)
@@ -86,10 +95,11 @@ class Recorder:
             raised = self._tell(session, scope, entries)
         finally:
             session.lock.release()
-        return [entry.event for entry in entries] if filtered else list(events), raised
+        return events, raised
 
-    async def catch_up(self, session: Session, scope: Scope, store: SessionStore) -> None:
+    async def catch_up(self, session: Session, scope: Scope) -> None:
         """Follow what another process recorded meanwhile, such as a person's answer."""
+        store = self._store or await self.store()
         async with session.lock:
             if session.in_doubt:
                 await self._resolve_doubt(session, scope, store)
@@ -97,9 +107,13 @@ class Recorder:
                 self._tell(session, scope, await store.read(session.id, session.last))
                 session.moved_on = False
 
+    def filters(self, scope: Scope) -> bool:
+        """Whether a pack filters what is recorded there."""
+        return bool(self._dispatcher.plan("filter_entry", scope))
+
     async def filter(self, event: Event, session: Session, scope: Scope) -> Event:
         """Return an event as the filters would leave it, were it recorded next."""
-        if not self._dispatcher.plan("filter_entry", scope):
+        if not self.filters(scope):
             return event
         return (await self._filter(Entry(session.last + 1, event), scope)).event
 
@@ -114,10 +128,10 @@ class Recorder:
 
     def _tell(self, session: Session, scope: Scope, entries: Iterable[Entry]) -> Exception | None:
         raised: Exception | None = None
-        watched = self._followers or self._listeners
+        notify, watched = self._dispatcher.notify, self._watchers
         for entry in entries:
             session.take(entry)
-            self._dispatcher.notify("observe", entry.event, scope)
+            notify("observe", entry.event, scope)
             if watched:
                 raised = raised or self.show(entry.event, entry.id)
         return raised
@@ -135,18 +149,35 @@ class Recorder:
         return filtered
 
     def show(self, event: Event, seq: int) -> Exception | None:
-        """Tell followers and listeners, also of what is not recorded; returns what a listener raised first."""
-        for follower in tuple(self._followers.values()):
-            follower(event, seq)
-        if not self._listeners:
-            return None
+        """Tell those who watch, also of what is not recorded; returns what one of them raised first."""
         raised: Exception | None = None
-        for listener in tuple(self._listeners.values()):
+        for watcher in tuple(self._watchers.values()):
             try:
-                listener(event)
+                watcher(event, seq)
             except Exception as error:
                 raised = raised or error
         return raised
+
+    async def keep(self, data: bytes) -> str:
+        """Keep bytes with the sessions; returns their key.
+
+        Raises:
+            PegboardError: they can't be kept.
+        """
+        return await (await self.store()).put_blob(data)
+
+    async def kept(self, key: str) -> bytes:
+        """Return kept bytes.
+
+        Raises:
+            LookupError: there are none under that key.
+        """
+        return await (await self.store()).get_blob(key)
+
+
+def _beginning(session: Session, events: Sequence[Event], agent: str) -> SessionStart:
+    began = events[0].ts if events else time.time()
+    return SessionStart(session.id, 0, began, str(session.directory), agent, session.parent, session.depth)
 
 
 def _same_entry(entry: Entry, answer: object) -> Entry:
@@ -156,13 +187,3 @@ def _same_entry(entry: Entry, answer: object) -> Entry:
     if not same or answer.event.run != entry.event.run:
         raise Misfit("another entry; a filter may only change what it was given")
     return answer
-
-
-def void(_value: object) -> None:
-    """Let a lambda return nothing."""
-
-
-def _now() -> float:
-    import time
-
-    return time.time()

@@ -4,17 +4,20 @@ import asyncio
 import os
 import secrets
 from pathlib import Path
+from typing import Final
 
 from pegboard.base.errors import UsageError
 from pegboard.record.folds import Messages
 from pegboard.values.entries import Entry
 from pegboard.values.events import (
     Asked,
+    Called,
     Returned,
     RunEnd,
     RunStart,
     SnapshotTaken,
     StepEnd,
+    StepStart,
     output_name,
 )
 from pegboard.values.messages import Message, Usage
@@ -85,6 +88,8 @@ class Session:
         """Follow the record by one entry."""
         self.last = entry.id
         event = entry.event
+        if type(event) in _PASSED_OVER:
+            return
         self._transcript.take(event)
         match event:
             case Returned(output=key) if key:
@@ -100,6 +105,10 @@ class Session:
                 self.asked = event.id
             case SnapshotTaken():
                 self.snapshot_hash = event.hash
+
+
+# What says nothing of the state of a session, and comes with every step.
+_PASSED_OVER: Final = frozenset({StepStart, Called})
 
 
 def real_directory(directory: Path) -> Path:

@@ -111,9 +111,9 @@ class DefinedArguments:
         """JSON Schema of the parameters; the root is open."""
         return self._schema
 
-    def parse(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check JSON text against the schema (T32)."""
-        value, wrong = conform(self._schema, read_object(text))
+        value, wrong = conform(self._schema, read_object(text) if read is None else read)
         if wrong:
             raise InvalidArguments(told(wrong))
         return {"arguments": value}

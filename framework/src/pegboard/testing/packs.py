@@ -22,6 +22,7 @@ class PackFolder:
         tools: Iterable[str] = (),
         commands: Mapping[str, str] | None = None,
         policy: bool = False,
+        guards: bool = False,
         summary: str = "A sample pack",
     ) -> str:
         """Write a pack whose module has this source (class `Pack` is its object); returns the module's name.
@@ -35,6 +36,7 @@ class PackFolder:
         lines += [f"{tool} = {reference}" for tool in tools]
         lines += ["[pegboard.commands]", *(f"{key} = {value}" for key, value in (commands or {}).items())]
         lines += ["[pegboard.policy]", f"{name} = {reference}"] if policy else []
+        lines += ["[pegboard.guards]", f"{name} = {reference}"] if guards else []
         dist = distribution or name
         metadata = [f"Name: {dist}", f"Version: {version}", f"Summary: {summary}"]
         metadata += [f"Requires-Dist: {required}" for required in requires]

@@ -12,7 +12,18 @@ from pegboard.base.frozen import read_object
 from pegboard.base.text import count, json_text
 from pegboard.tools.inlining import inlined
 from pegboard.tools.plain_types import plain_schema, without_none
-from pegboard.values.tool import TOOL_NAME, Body, Concurrency, Effect, Exposure, Output, Tool, Touch, no_touches
+from pegboard.values.tool import (
+    TOOL_NAME,
+    Body,
+    Concurrency,
+    Effect,
+    Exposure,
+    Output,
+    Present,
+    Tool,
+    Touch,
+    no_touches,
+)
 
 _CONTEXT: Final = "ctx"
 _ARGUMENT_LINE: Final = re.compile(r"(\w+)(?: \([^)]*\))?:\s*(.*)")
@@ -29,6 +40,7 @@ def tool(
     exposure: Exposure = "user-configurable",
     timeout: float | None = None,
     touches: Callable[..., Iterable[Touch]] = no_touches,
+    present: Present | None = None,
     render: Callable[[Any], str] | None = None,
     summarize: Callable[[Any], str] | None = None,
     examples: Sequence[str] = (),
@@ -44,6 +56,7 @@ def tool(
     exposure: Exposure = "user-configurable",
     timeout: float | None = None,
     touches: Callable[..., Iterable[Touch]] = no_touches,
+    present: Present | None = None,
     render: Callable[[Any], str] | None = None,
     summarize: Callable[[Any], str] | None = None,
     examples: Sequence[str] = (),
@@ -83,6 +96,7 @@ def tool(
             exposure=exposure,
             timeout=timeout,
             touches=touches,
+            present=present,
             examples=tuple(examples),
             takes_context=_CONTEXT in signature.parameters,
             is_async=inspect.iscoroutinefunction(body),
@@ -155,21 +169,26 @@ class FunctionArguments:
     def _shows(default: Any) -> bool:
         return default is not inspect.Parameter.empty and _is_json(default)
 
-    def parse(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
         """Check JSON text against the annotations; what is missing keeps Python's own default.
 
         A null that the annotation of a parameter with a default refuses means that it is missing: models write it so.
         """
-        from pydantic import ValidationError
-
-        given = read_object(text)  # pydantic would let NaN and infinities pass where anything may stand
+        given = read_object(text) if read is None else read  # pydantic would let NaN and infinities pass
         try:
             checked: dict[str, Any] = self._adapter.validate_json(text or "{}", strict=True)
-        except ValidationError as error:
+        except ValueError as error:  # a ValidationError is one; its import would cost every call
+            if not hasattr(error, "errors"):
+                raise
             wrong = error.errors()
-            if absent := {name for entry in wrong if self._means_absent(given, name := entry["loc"][:1])}:
-                return self.parse(json.dumps({name: value for name, value in given.items() if (name,) not in absent}))
-            raise InvalidArguments([_violation(entry, self._parameters) for entry in wrong]) from None
+            absent = {name[0] for entry in wrong if self._means_absent(given, name := entry["loc"][:1])}
+            if not absent:
+                raise InvalidArguments([_violation(entry, self._parameters) for entry in wrong]) from None
+            for name in absent:
+                del given[name]
+            return self.parse(json.dumps(given), given)
+        if checked != given:
+            given.update({name: _as_taken(value, checked[name]) for name, value in given.items()})
         return checked
 
     def _means_absent(self, given: Mapping[str, Any], place: tuple[int | str, ...]) -> bool:
@@ -178,6 +197,17 @@ class FunctionArguments:
         if parameter is None or parameter.default is parameter.empty:
             return False
         return given.get(parameter.name, ...) is None
+
+
+def _as_taken(given: Any, taken: Any) -> Any:
+    """Return JSON data with each number as the body gets it: a whole one may have become a float, and another one."""
+    if type(given) is int and type(taken) is float:
+        return taken
+    if isinstance(given, dict) and isinstance(taken, Mapping):
+        return {key: _as_taken(value, taken.get(key)) for key, value in given.items()}
+    if isinstance(given, list) and isinstance(taken, list | tuple) and len(given) == len(taken):
+        return [_as_taken(value, other) for value, other in zip(given, taken, strict=True)]
+    return given
 
 
 def _violation(entry: Mapping[str, Any], known: Iterable[str]) -> str:

@@ -69,7 +69,7 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class ToolFilters:
-    """Every tool that stands in a scope's layers, and what hides some of them: the one place where that is decided.
+    """All tools of a scope before filtering, with the restrictions and the off-list; decides which are visible.
 
     `own` are those that no restriction reaches. A name that nobody has brought is treated as an inherited tool's.
     """

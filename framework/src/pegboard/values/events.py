@@ -4,7 +4,7 @@ The events of a session are its record: runs, transcript, interactions and snaps
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal
 
@@ -207,11 +207,12 @@ class Returned(Event):
 class Asked(Event):
     """A question that only a person may answer came up for a call: `id` is its number within the session.
 
-    `stage` tells whether a guard asks, before the call, or its body, before it did anything.
+    `stage` tells whether a guard asks, before the call, or its body, before it did anything. `present` is what the tool
+    would do, in a person's terms: `kind`, `title`, `locations`, `diff` (`Presentation`); empty if the tool doesn't say.
     """
 
     type: ClassVar[str] = "interaction"
-    texts: ClassVar[tuple[str, ...]] = ("reason", "arguments", "touches", "options")
+    texts: ClassVar[tuple[str, ...]] = ("reason", "arguments", "touches", "options", "present")
 
     id: int
     kind: Literal["permission", "question"]
@@ -225,6 +226,7 @@ class Asked(Event):
     hash: str
     stage: Literal["guard", "body"] = "guard"
     options: tuple[str, ...] = ()
+    present: Mapping[str, Any] = field(default_factory=lambda: freeze({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,6 +355,7 @@ EVENTS: Final[tuple[type[Event], ...]] = (
     Rebound,
     Note,
 )
+"""Every type of event, in the order in which a session meets them; `Unknown` is none of them."""
 _TYPES: Final = {kind.type: kind for kind in EVENTS}
 
 

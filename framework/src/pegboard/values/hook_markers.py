@@ -14,6 +14,7 @@ PROJECT: Final = "pegboard"
 
 
 hookimpl = pluggy.HookimplMarker(PROJECT)
+"""pluggy's own mark of an implementation, untyped; packs use `implements`."""
 
 
 _hookspec = pluggy.HookspecMarker(PROJECT)
@@ -32,6 +33,7 @@ FailurePolicy = Literal[
     "error result",
     "refuse",
     "text withheld",
+    "raised",
 ]
 
 
@@ -65,16 +67,19 @@ class Policy:
 
 
 def hookspec(
-    kind: Kind, failure: FailurePolicy = "contained", *, sync: bool = False, order: Order | None = None
+    kind: Kind, failure: FailurePolicy | None = None, *, sync: bool = False, order: Order | None = None
 ) -> Callable[[_Spec], _Spec]:
     """Mark a method as the specification of a hook, with its policy. Hand the class over with `register_hookspecs`.
 
-    The order is pluggy's for `first`, `fold` and `around`, load order for all others, unless it is given.
+    For `first`, `fold` and `around` the order is pluggy's and a failure is `raised` where the hook is called; for all
+    others it is load order, and a failure is contained. Both may be given.
     """
-    default: Order = "pluggy" if kind in ("first", "fold", "around") else "load"
+    threads = kind in ("first", "fold", "around")
+    order = order or ("pluggy" if threads else "load")
+    policy = Policy(kind, failure or ("raised" if threads else "contained"), sync, order)
 
     def mark(function: _Spec) -> _Spec:
-        function.pegboard_policy = Policy(kind, failure, sync, order or default)  # type: ignore[attr-defined]
+        function.pegboard_policy = policy  # type: ignore[attr-defined]
         return _hookspec(function)
 
     return mark

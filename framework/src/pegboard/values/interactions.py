@@ -1,7 +1,7 @@
 """What only a person may answer, and the answer: values that front ends and the record share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -11,7 +11,8 @@ class Interaction:
 
     `root` is the session at the top of the tree of agents: the one the person talks to. All texts come from outside
     and are to be shown escaped. `hash` binds a yes to tool, arguments and touches;
-    `person` tells that no blanket yes counts. `options` are answers that a question offers.
+    `person` tells that no blanket yes counts. `options` are answers that a question offers. `present` is what the
+    call would do: `kind`, `title`, `locations` and `diff`, or nothing.
     """
 
     session: str
@@ -28,6 +29,7 @@ class Interaction:
     touches: tuple[str, ...]
     hash: str
     options: tuple[str, ...] = ()
+    present: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class ToolResult:
 
 
 Message = UserMessage | AssistantMessage | ToolResult
+"""What a transcript is made of."""
 
 
 class Transcript(Sequence[Message]):

@@ -86,7 +86,9 @@ class PerTools(Generic[_T]):
 
 # What `wrap_model_call` gets to go on with.
 ProceedModel = Callable[[ModelRequest], Awaitable[ModelReply]]
+"""What `wrap_model_call` goes on with; it may be called again, to retry."""
 ModelEvent = TextDelta | ToolCall | Finish
+"""What a model's stream yields; the last one is a Finish."""
 
 
 class Model(Protocol):

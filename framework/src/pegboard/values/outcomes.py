@@ -1,38 +1,13 @@
 """What a tool call came to, on its way from the body to the record, and what packs may make of it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pegboard.base.cancel import CancelSignal
 from pegboard.base.slotted import direct_init
 from pegboard.values.messages import Status
-from pegboard.values.tool import Tool, Touch
-
-if TYPE_CHECKING:
-    from pegboard.agents.agent import Agent
 
 _NOTHING: Any = object()
-
-
-@direct_init
-@dataclass(frozen=True, slots=True)
-class ToolRun:
-    """A call whose body runs, or that has ended: `cancel` tells the body to stop, as a timeout or a cancel does.
-
-    `add_context` adds a text to what the model reads beside the result.
-    """
-
-    agent: "Agent"
-    run: int
-    id: str
-    name: str
-    tool: Tool | None
-    pack: str | None
-    arguments: Mapping[str, Any]
-    touches: tuple[Touch, ...]
-    cancel: CancelSignal
-    add_context: Callable[[str], object] = str
 
 
 @direct_init
@@ -62,6 +37,7 @@ class Outcome:
 
 # What `wrap_tool_call` gets to go on with.
 ProceedTool = Callable[[], Awaitable[Outcome]]
+"""What `wrap_tool_call` goes on with: the other wrappers and the body."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, get_args
 
 from pegboard.base.cancel import CancelSignal
+from pegboard.values.presentation import Presentation
 
 if TYPE_CHECKING:
     from pegboard.process.pipes import Completed
@@ -33,15 +34,23 @@ _NAME_LENGTH: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One path, command or URL that a call will use; guards decide on it."""
+    """One path, command or URL that a call will use; guards decide on it.
+
+    `digest` is, of a path with `content`, what stood there when the call was checked.
+    """
 
     kind: Literal["path", "command", "url"]
     value: str
+    content: bool = False
+    digest: str = ""
 
     @classmethod
-    def path(cls, value: str) -> "Touch":
-        """A file or folder, relative to the session's directory or absolute."""
-        return cls("path", value)
+    def path(cls, value: str, *, content: bool = False) -> "Touch":
+        """A file or folder, relative to the session's directory or absolute.
+
+        `content` binds the call, and a person's yes to it, to the bytes that stand there now.
+        """
+        return cls("path", value, content)
 
     @classmethod
     def command(cls, value: str) -> "Touch":
@@ -86,6 +95,10 @@ async def _nobody_keeps(_name: str) -> str:
     raise RuntimeError("this context has no host, so no output is kept")
 
 
+async def _nobody_guards(_paths: Iterable[str]) -> Mapping[str, str]:
+    return {}
+
+
 def _nobody_listens(_text: str = "") -> None:
     raise RuntimeError("this context has no run to tell")
 
@@ -105,6 +118,11 @@ class ToolContext:
     whole text of a result of this session that was cut, by the name that the cut gives it (LookupError otherwise);
     a text of more than `result_chars` characters is cut.
 
+    `touches` are those of the call, resolved, as the guards saw them. A tool that finds its paths while it runs asks
+    the guards for them with `await ctx.may_touch(paths)`: it returns those that it must leave alone, each with who
+    says so and why; ten thousand at once are fine.
+
+    `by_program`: no model asked for the call, but a program or a person's own command.
     `approved` and `answer` are what a person said to the body's `NeedsApproval` or `NeedsAnswer`; `on_ask` is what
     becomes of questions in this run, for runs that the body begins.
     """
@@ -117,12 +135,15 @@ class ToolContext:
     wait: Callable[[Coroutine[Any, Any, Any]], Any] = _run_alone
     note: "Callable[[str, Mapping[str, Any]], Coroutine[Any, Any, None]]" = _nobody_notes
     run: "RunProcess" = _nobody_runs
+    touches: tuple[Touch, ...] = ()
+    may_touch: "Callable[[Iterable[str]], Coroutine[Any, Any, Mapping[str, str]]]" = _nobody_guards
     add_context: Callable[[str], None] = _nobody_listens
     conclude: Callable[[], None] = _nobody_listens
     output: Callable[[str], Coroutine[Any, Any, str]] = _nobody_keeps
     result_chars: int = 40_000
     approved: bool = False
     answer: str | None = None
+    by_program: bool = False
     on_ask: OnAsk = "deny"
 
 
@@ -133,8 +154,11 @@ class Arguments(Protocol):
     def schema(self) -> Mapping[str, Any]:
         """JSON Schema of the parameters, an object."""
 
-    def parse(self, text: str) -> dict[str, Any]:
+    def parse(self, text: str, read: dict[str, Any] | None = None) -> dict[str, Any]:
         """Turn JSON text into keyword arguments.
+
+        `read` is its object, if it was read already. It may be kept, and what the tool takes for something else, such
+        as a null for a parameter that is left out, is changed in it: that is what guards are shown.
 
         Raises:
             InvalidArguments: with every violation, in order.
@@ -174,11 +198,16 @@ def no_touches(**_arguments: Any) -> Iterable[Touch]:
     return ()
 
 
+Present = Callable[..., Presentation | None]
+
+
 @dataclass(frozen=True, eq=False)
 class Tool:
     """A tool as a pack hands it over with `register_tools`.
 
-    `touches` gets the arguments by keyword, is pure and cheap. `resume(ctx, job)` is called instead of the body to take
+    `touches` gets the arguments by keyword, is pure and cheap. `present` gets the session's directory and the arguments
+    by keyword, and says what a person who is asked about the call should see; it may read, and changes nothing.
+    `resume(ctx, job)` is called instead of the body to take
     up a call that raised `WaitsForSessions`. `timeout` is in seconds; None means no limit of
     its own. `inline` runs a sync body in the event loop instead of a worker thread. `examples` are tasks that a
     person might give and that this tool answers. `server` is where a foreign tool comes from; its name is
@@ -196,6 +225,7 @@ class Tool:
     exposure: Exposure = "user-configurable"
     timeout: float | None = None
     touches: Callable[..., Iterable[Touch]] = no_touches
+    present: Present | None = None
     examples: tuple[str, ...] = ()
     takes_context: bool = False
     is_async: bool = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pegboard.base.isolation import current_pack
 from pegboard.base.text import did_you_mean, one_line
+from pegboard.calls.policy import KERNEL_PACK
 from pegboard.dispatch.dispatcher import HookFailure
 from pegboard.packs.survey import tool_owners
 from pegboard.values.prompts import Prompt, Section
@@ -175,12 +176,16 @@ class Explainer:
     def _asked(self, offered: "Offered") -> Iterator[Reason]:
         services = self.agent.services
         guards = services.dispatcher.plan("guard_tool_call", self.agent.scope)
-        for pack in dict.fromkeys(one.pack for one in guards):
+        for pack in dict.fromkeys(one.pack for one in guards if one.pack != KERNEL_PACK):
             told = f"{source_of(pack)} is asked about every call, and may refuse it or ask a person"
             yield Reason("guard", told, source_of(pack))
-        if offered.tool.effect == "write" and services.own_policy:
+        if offered.tool.effect != "write":
+            return
+        yield Reason("guard", "asks a person before what git, CI or Pegboard takes orders from is written", KERNEL_PACK)
+        packs = self.agent.host.packs
+        if not any(pack.state == "active" and pack.distribution.claims_policy for pack in packs):
             told = "asks: no policy pack decides about writes; --allow-writes says yes for one run"
-            yield Reason("permission rule", told, "pegboard")
+            yield Reason("permission rule", told, KERNEL_PACK)
 
 
 _CAME_LATER: Final = Reason(
@@ -251,10 +256,10 @@ def _how(restriction: "Restriction", name: str) -> str:
 
 
 async def _left_out(agent: "Agent") -> dict[str, tuple[str, ...]]:
-    """Return, for each tool that packs leave out in `assemble_prompt`, or would, all that do.
+    """Return, for each tool that packs leave out in `assemble_prompt`, all packs that do.
 
-    Asked once more for it, each gets every tool that there is: otherwise a tool that something else hides too, be it
-    another pack that omits it, would seem to be hidden by that alone.
+    The hook is run once more, and what one pack omits is restored before the next is asked: so every pack that omits
+    a tool is found, not only the first.
     """
     names = tuple(sorted(agent.view().filtering.known))
     found: dict[str, dict[str, None]] = {}

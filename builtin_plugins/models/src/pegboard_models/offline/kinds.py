@@ -24,11 +24,12 @@ _CHANGES: Final = re.compile(
 )
 _COUNTS: Final = re.compile(
     r"\bhow (many|much)\b|\bcount (the|all|how)\b|\b(the )?(total )?number of\b|\b(average|median|sum) of\b"
-    r"|\b(most|fewest|longest|largest|biggest|shortest|smallest) (files?|functions?|class(es)?|modules?|methods?|lines?)\b",
+    r"|\b(most|fewest|longest|largest|biggest|shortest|smallest)"
+    r" (files?|functions?|class(es)?|modules?|methods?|lines?)\b",
     re.IGNORECASE,
 )
 _CALCULATES: Final = re.compile(
-    r"(?<![\w.])\d+(\.\d+)?\s*([+*/^×÷]|\*\*| - | x |plus|minus|times|divided by)\s*\d", re.IGNORECASE
+    r"(?<![\w.])\d+(\.\d+)?\s*([+*/^\u00d7\u00f7]|\*\*| - | x |plus|minus|times|divided by)\s*\d", re.IGNORECASE
 )
 _ABSENCE: Final = re.compile(
     r"\b(which|what|are there|is there|list|find|any)\b.*\b(not|never|no|without|missing|lacks?|lacking|un(used|tested"

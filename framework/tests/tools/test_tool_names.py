@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pegboard.base.text import one_line
-from pegboard.base.tool_names import near_tool, unknown_tool
+from pegboard.tools.tool_names import near_tool, unknown_tool
 
 KNOWN = ("ask_user", "edit", "glob", "grep", "read", "shell", "write")
 

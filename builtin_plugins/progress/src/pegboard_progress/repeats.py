@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, Final, Literal
 
-from pegboard.values.messages import ToolCall, ToolResult
+from pegboard import ToolCall, ToolResult
 
 CORRECTION: Final = (
     "The same calls have now given the same results twice in a row; once more will tell nothing new. "

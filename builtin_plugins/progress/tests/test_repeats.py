@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pegboard import ToolCall, ToolResult
-from pegboard.calls.repeats import CORRECTION, Repeats
+from pegboard_progress.repeats import CORRECTION, Repeats
 
 UUID = "0b6e2c1a-8f0d-4b52-9c77-5d1e6f3a2b4{}"
 

@@ -1,0 +1,1 @@
+"""The pack: it has no hooks, everything is in its command."""

@@ -1,0 +1,1 @@
+"""The pack `{{ cookiecutter.name }}` for Pegboard."""
